@@ -19,7 +19,7 @@ from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.quantise import quantise
 from mavcg.accelerators.simulator.cycles import SimulatedTime, simulate
 from mavcg.accelerators.target import IsaTarget
-from mavcg.accelerators.xgraph import XGraph
+from mavcg.accelerators.xgraph import XGraph, accelerator_share
 from mavcg.errors import MavcgError
 
 Progress = Callable[[str], None]
@@ -128,6 +128,8 @@ def build_json(built: BuiltProgram) -> dict[str, Any]:
             {"nodes": list(comparison.nodes), "paper_cycles": comparison.paper, "searched_cycles": comparison.searched}
             for comparison in built.tiles
         ],
+        "segments": [{"nodes": list(s.nodes), "operations": s.operations} for s in program.segments],
+        "accelerator_share": accelerator_share(built.graph),
         "instructions": len(program.instructions),
         "bytes": {
             "code": 4 * sum(instruction.form.words for instruction in program.instructions),

@@ -64,10 +64,6 @@ def choose_groups(
             progress(f"tiles of node {number + 1} of {len(ours)}: {name}")
             groups.append(_single(graph, name, costs, target))
         return compare_tiles(graph, ChosenGroups(tuple(groups), 0), target, progress)
-    if len(ours) < sum(node.on_accelerator for node in graph.nodes):
-        raise MavcgError(
-            f"--search {search}: {graph.name} needs the CPU between nodes of the accelerator; give --search none"
-        )
     choices = search_path(graph, target, search, progress, costs)
     embeddings = sum(len(group.nodes) > 1 for group in choices.instance.groups)
     return compare_tiles(graph, ChosenGroups(choices.plan(search).groups, embeddings), target, progress)

@@ -6,6 +6,7 @@ radix position r represents integer * 2^-r (8-bit, signed, no zero points), so t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
@@ -29,7 +30,8 @@ class XNode:
     height, width; the kernel of `dense` is the whole input map. pads: top, left, bottom, right. output_pads: for
     deconv, rows and columns added at the bottom and right. count_pads: for avg_pool, pads that the divisor counts (0 or
     pads). groups: groups of conv and deconv; for depthwise the input's channels. op: for eltwise one of ELTWISE_OPS,
-    for host the operator, for input "nchw" if the model's own order is N, C, H, W. factor: for upsample (nearest) and
+    for host the operator, for a convolution that the model does not have what it does (scale,
+    pad, shuffle), for input "nchw" if the model's own order is N, C, H, W. factor: for upsample (nearest) and
     reorganise (space to depth), height and width. act: activation, one of ACTS, applied last. act_args: lower and upper
     bound of clip, or slope of leaky, as real numbers. radix: radix position of the tensor; None before quantisation,
     and for a host node whose result stays f32. weight_radix: radix position of the weights, one or one for each output
@@ -142,6 +144,27 @@ def operations(graph: XGraph, node: XNode) -> int:
     places = tensors[node.inputs[0]].shape if node.kind == "deconv" else node.shape
     depth = in_ch // node.groups
     return 2 * node.kernel[0] * node.kernel[1] * depth * node.channels * places[0] * places[1] * places[2]
+
+
+def accelerator_share(graph: XGraph) -> float:
+    """Return the fraction of the operations of the model's convolutions that the accelerator computes; 0 without any.
+
+    Fully connected layers count only on the accelerator, since the paper leaves them to the CPU.
+    """
+    theirs = [n for n in graph.nodes if n.kind in CONVOLUTIONS and not n.op]
+    ours = sum(operations(graph, n) for n in theirs if n.on_accelerator)
+    total = sum(operations(graph, n) for n in theirs) + sum(map(_host_operations, graph.hosts.values()))
+    return ours / total if total else 0.0
+
+
+def _host_operations(host: Graph) -> int:
+    total = 0
+    for node in host.nodes:
+        if node.op in ("conv2d", "conv_transpose2d"):
+            # The filter has an element for each multiply-add of an output pixel, or of an input pixel if transposed.
+            pixels = host.shape(node.inputs[0] if node.op == "conv_transpose2d" else node.output)[:3]
+            total += 2 * host.types[node.inputs[1]].elements * prod(pixels)
+    return total
 
 
 def location(graph: XGraph, node: XNode) -> str:

@@ -1,6 +1,7 @@
-/* Contexts: write quantised inputs into the device's memory, run a job, read its results, and run the CPU parts before
- * and after it. */
+/* Contexts: write quantised inputs into the device's memory, run the segments' jobs, read their results, and run the CPU
+ * parts before, between and after them. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,14 @@ struct buffer {
 struct mavcg_accel_context {
     mavcg_accel_program *program;
     uint32_t core, timeout_ms;
-    bool submitted;
-    uint32_t ticket; /* number of the job: it has ended when FINISHED reaches it */
-    uint64_t cycles; /* cycles of the last job that ended */
+    bool submitted;   /* a job is under way */
+    bool computed;    /* the last segment has ended, and finish was not called yet */
+    uint32_t segment; /* the segment whose job is under way, or ended last */
+    uint32_t ticket;  /* number of the job: it has ended when FINISHED reaches it */
+    uint64_t cycles;  /* cycles of the run's jobs that have ended */
     mavcg_accel_memory features;
     struct buffer *buffers; /* one for each value */
-    void *before, *after;   /* contexts of the CPU parts */
+    void **parts;           /* contexts of the CPU parts */
     const void **part_inputs;
     void **part_outputs;
     char message[MESSAGE_BYTES];
@@ -37,6 +40,19 @@ static int8_t quantise(float real, int radix) {
     return isnan(scaled) ? 0 : (int8_t)scaled;
 }
 
+/* Allocate the f32 buffers of values; not_stored: only of those without a radix position. */
+static bool make_reals(mavcg_accel_context *context, const struct value_list *list, bool not_stored) {
+    const struct image *image = &context->program->image;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint32_t index = list->indices[i];
+        struct buffer *buffer = &context->buffers[index];
+        if (not_stored && image->values[index].tensor.radix != NO_RADIX) continue;
+        if (!buffer->reals && !(buffer->reals = malloc(image->values[index].tensor.elements * sizeof(float))))
+            return false;
+    }
+    return true;
+}
+
 static bool make_buffers(mavcg_accel_context *context) {
     const struct image *image = &context->program->image;
     context->buffers = calloc(image->value_count + 1u, sizeof *context->buffers);
@@ -48,16 +64,9 @@ static bool make_buffers(mavcg_accel_context *context) {
         if (image->values[i].tensor.radix != NO_RADIX && !(context->buffers[i].integers = malloc(elements)))
             return false;
     }
-    const struct value_list *lists[] = {&image->before.outputs, &image->after.outputs, &image->inputs};
-    for (int list = 0; list < 3; list++)
-        for (uint32_t i = 0; i < lists[list]->count; i++) {
-            uint32_t index = lists[list]->indices[i];
-            struct buffer *buffer = &context->buffers[index];
-            if (list == 2 && image->values[index].tensor.radix != NO_RADIX) continue;
-            if (!buffer->reals && !(buffer->reals = malloc(image->values[index].tensor.elements * sizeof(float))))
-                return false;
-        }
-    return true;
+    for (uint32_t i = 0; i <= image->segment_count; i++)
+        if (!make_reals(context, &image->parts[i].outputs, false)) return false;
+    return make_reals(context, &image->inputs, true);
 }
 
 static int create_part(const struct loaded_part *part, int threads, void **made) {
@@ -79,8 +88,9 @@ int mavcg_accel_create(mavcg_accel_program *program, uint32_t core, int threads,
     int status = make_buffers(made) ? MAVCG_ACCEL_OK : MAVCG_ACCEL_NO_MEMORY;
     if (!status && device->allocate(device->context, bytes ? bytes : 1, &made->features))
         status = MAVCG_ACCEL_NO_MEMORY;
-    if (!status) status = create_part(&program->before, threads, &made->before);
-    if (!status) status = create_part(&program->after, threads, &made->after);
+    uint32_t parts = program->image.segment_count + 1u;
+    if (!status && !(made->parts = calloc(parts, sizeof *made->parts))) status = MAVCG_ACCEL_NO_MEMORY;
+    for (uint32_t i = 0; !status && i < parts; i++) status = create_part(&program->parts[i], threads, &made->parts[i]);
     if (status) mavcg_accel_destroy(made);
     else *context = made;
     return status;
@@ -92,8 +102,9 @@ void mavcg_accel_destroy(mavcg_accel_context *context) {
     const mavcg_accel_device *device = program->device;
     /* Wait for the job first: until it ends, the device may write into the features segment. */
     if (context->submitted) (void)device->wait(device->context, context->timeout_ms);
-    if (context->before) program->before.table->destroy(context->before);
-    if (context->after) program->after.table->destroy(context->after);
+    for (uint32_t i = 0; context->parts && i <= program->image.segment_count; i++)
+        if (context->parts[i]) program->parts[i].table->destroy(context->parts[i]);
+    free(context->parts);
     if (context->features.bytes) device->release(device->context, &context->features);
     for (uint32_t i = 0; context->buffers && i < program->image.value_count; i++) {
         free(context->buffers[i].integers);
@@ -124,17 +135,19 @@ static void take_input(mavcg_accel_context *context, uint32_t index, const float
     }
 }
 
-static int run_part(mavcg_accel_context *context, const struct part *part, const struct loaded_part *loaded,
-                    void *state) {
-    if (!loaded->table) return MAVCG_ACCEL_OK;
+/* Run the CPU part before a segment, or after the last. */
+static int run_part(mavcg_accel_context *context, uint32_t number) {
     const struct image *image = &context->program->image;
+    const struct part *part = &image->parts[number];
+    const struct loaded_part *loaded = &context->program->parts[number];
+    if (!loaded->table) return MAVCG_ACCEL_OK;
     for (uint32_t i = 0; i < part->inputs.count; i++) {
         const struct buffer *buffer = &context->buffers[part->inputs.indices[i]];
         context->part_inputs[i] = buffer->integers ? (const void *)buffer->integers : buffer->reals;
     }
     for (uint32_t i = 0; i < part->outputs.count; i++)
         context->part_outputs[i] = context->buffers[part->outputs.indices[i]].reals;
-    int status = loaded->table->run(state, context->part_inputs, context->part_outputs);
+    int status = loaded->table->run(context->parts[number], context->part_inputs, context->part_outputs);
     if (status)
         return fail(context->message, MAVCG_ACCEL_CPU_PART, "CPU part %.60s: %.150s", part->name,
                     loaded->table->error_text(status));
@@ -171,7 +184,9 @@ static int give_job(mavcg_accel_context *context) {
     if (!device->read(device->context, MAVCG_ACCEL_QUEUE_FREE))
         return fail(context->message, MAVCG_ACCEL_DEVICE_ERROR, "the queue of core %u is full; finish a job first",
                     (unsigned)context->core);
-    write_address(device, MAVCG_ACCEL_CODE, &program->code, program->image.code_bytes);
+    const struct segment *segment = &program->image.segments[context->segment];
+    mavcg_accel_memory code = {NULL, program->code.address + segment->code_offset, segment->code_bytes};
+    write_address(device, MAVCG_ACCEL_CODE, &code, segment->code_bytes);
     write_address(device, MAVCG_ACCEL_PARAMETERS, &program->parameters, program->image.parameter_bytes);
     write_address(device, MAVCG_ACCEL_FEATURES, &context->features, (size_t)program->image.feature_bytes);
     device->write(device->context, MAVCG_ACCEL_SUBMIT, 1);
@@ -180,20 +195,28 @@ static int give_job(mavcg_accel_context *context) {
     return MAVCG_ACCEL_OK;
 }
 
+/* Run the CPU part before a segment, and give its job to the device. */
+static int begin_segment(mavcg_accel_context *context, uint32_t number) {
+    const mavcg_accel_device *device = context->program->device;
+    const struct value_list *loaded = &context->program->image.segments[number].loaded;
+    int status = run_part(context, number);
+    if (status) return status;
+    for (uint32_t i = 0; i < loaded->count; i++) copy_stored(context, loaded->indices[i], true);
+    device->sync(device->context, &context->features, MAVCG_ACCEL_TO_DEVICE);
+    context->segment = number;
+    return give_job(context);
+}
+
 int mavcg_accel_submit(mavcg_accel_context *context, const float *const *inputs) {
     if (!context || !inputs) return MAVCG_ACCEL_BAD_ARGUMENT;
     const struct image *image = &context->program->image;
     for (uint32_t i = 0; i < image->inputs.count; i++)
         if (!inputs[i]) return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "input %u is NULL", (unsigned)i);
-    if (context->submitted)
-        return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "a job is under way; call mavcg_accel_finish first");
+    if (context->submitted || context->computed)
+        return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "a run is under way; call mavcg_accel_finish first");
     for (uint32_t i = 0; i < image->inputs.count; i++) take_input(context, image->inputs.indices[i], inputs[i]);
-    int status = run_part(context, &image->before, &context->program->before, context->before);
-    if (status) return status;
-    for (uint32_t i = 0; i < image->loaded.count; i++) copy_stored(context, image->loaded.indices[i], true);
-    const mavcg_accel_device *device = context->program->device;
-    device->sync(device->context, &context->features, MAVCG_ACCEL_TO_DEVICE);
-    return give_job(context);
+    context->cycles = 0;
+    return begin_segment(context, 0);
 }
 
 /* Return the status of the job, or of an earlier job at which its core has stopped. ended: whether the job has
@@ -207,12 +230,15 @@ static int job_status(mavcg_accel_context *context, bool ended) {
                     (unsigned)context->core);
     if (stopped) {
         const char *text = device->message ? device->message(device->context) : "";
-        fail(context->message, 0, "the device stopped at instruction %u%s%.180s", (unsigned)stopped - 1,
+        char segment[32] = "";
+        if (context->program->image.segment_count > 1)
+            snprintf(segment, sizeof segment, "segment %u, ", (unsigned)context->segment + 1);
+        fail(context->message, 0, "the device stopped at %sinstruction %u%s%.180s", segment, (unsigned)stopped - 1,
              *text ? ": " : "", text);
     }
     if (ended) {
-        context->cycles = device->read(device->context, MAVCG_ACCEL_CYCLES) |
-                          (uint64_t)device->read(device->context, MAVCG_ACCEL_CYCLES + 4) << 32;
+        context->cycles += device->read(device->context, MAVCG_ACCEL_CYCLES) |
+                           (uint64_t)device->read(device->context, MAVCG_ACCEL_CYCLES + 4) << 32;
         device->write(device->context, MAVCG_ACCEL_ACKNOWLEDGE, 1);
         context->submitted = false;
     }
@@ -241,19 +267,34 @@ static void give_output(mavcg_accel_context *context, const struct output *outpu
                                                         : buffer->reals[i];
 }
 
-int mavcg_accel_finish(mavcg_accel_context *context, float *const *outputs) {
-    if (!context || !outputs) return MAVCG_ACCEL_BAD_ARGUMENT;
-    const struct image *image = &context->program->image;
-    for (uint32_t i = 0; i < image->output_count; i++)
-        if (!outputs[i]) return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "output %u is NULL", (unsigned)i);
+int mavcg_accel_advance(mavcg_accel_context *context, int *more) {
+    if (!context || !more) return MAVCG_ACCEL_BAD_ARGUMENT;
+    *more = 0;
+    if (context->computed) return MAVCG_ACCEL_OK;
     if (!context->submitted)
         return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "no job is under way; call mavcg_accel_submit first");
     int status = wait_for_job(context);
     if (status) return status;
     const mavcg_accel_device *device = context->program->device;
+    const struct image *image = &context->program->image;
+    const struct value_list *saved = &image->segments[context->segment].saved;
     device->sync(device->context, &context->features, MAVCG_ACCEL_FROM_DEVICE);
-    for (uint32_t i = 0; i < image->saved.count; i++) copy_stored(context, image->saved.indices[i], false);
-    status = run_part(context, &image->after, &context->program->after, context->after);
+    for (uint32_t i = 0; i < saved->count; i++) copy_stored(context, saved->indices[i], false);
+    *more = context->segment + 1 < image->segment_count;
+    context->computed = !*more;
+    return *more ? begin_segment(context, context->segment + 1) : MAVCG_ACCEL_OK;
+}
+
+int mavcg_accel_finish(mavcg_accel_context *context, float *const *outputs) {
+    if (!context || !outputs) return MAVCG_ACCEL_BAD_ARGUMENT;
+    const struct image *image = &context->program->image;
+    for (uint32_t i = 0; i < image->output_count; i++)
+        if (!outputs[i]) return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "output %u is NULL", (unsigned)i);
+    int more = 1, status = MAVCG_ACCEL_OK;
+    while (!status && more) status = mavcg_accel_advance(context, &more);
+    if (status) return status;
+    context->computed = false;
+    status = run_part(context, image->segment_count);
     if (status) return status;
     for (uint32_t i = 0; i < image->output_count; i++) give_output(context, &image->outputs[i], outputs[i]);
     return MAVCG_ACCEL_OK;

@@ -24,6 +24,9 @@ static bool all_agree(const struct image *image, const mavcg_tensor *tensors, ui
 
 int load_part(const char *path, const struct image *image, const struct part *part, struct loaded_part *loaded,
               char *message) {
+    if (!*part->name && part->outputs.count)
+        return fail(message, MAVCG_ACCEL_CPU_PART,
+                    "%.180s: no library was built for its CPU parts; build it with --board or --cores", path);
     if (!*part->name) return MAVCG_ACCEL_OK;
     if (strchr(part->name, '/'))
         return fail(message, MAVCG_ACCEL_BAD_FILE, "%.100s: the CPU part %.60s is no name of a file", path, part->name);

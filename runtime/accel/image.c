@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SECTIONS = 64, MOST_VALUES = 1 << 16 };
+enum { MOST_SECTIONS = 64, MOST_VALUES = 1 << 16, MOST_SEGMENTS = 1 << 12 };
 
 /* What a program's file has of ELF, 64-bit and little-endian: macOS and bare systems have no elf.h. */
 struct file_header {
@@ -184,6 +184,32 @@ static bool all_stored(const struct image *image, const struct value_list *list)
     return true;
 }
 
+static bool take_segments(struct image *image, struct reader *reader) {
+    uint32_t count = take(reader);
+    if (reader->ends || !count || count > MOST_SEGMENTS) return false;
+    image->segments = calloc(count, sizeof *image->segments);
+    image->parts = calloc(count + 1u, sizeof *image->parts);
+    if (!image->segments || !image->parts) return false;
+    image->segment_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct segment *segment = &image->segments[i];
+        segment->code_offset = take(reader);
+        segment->code_bytes = take(reader);
+        take_list(reader, image->value_count, &segment->loaded);
+        take_list(reader, image->value_count, &segment->saved);
+        if (reader->ends || segment->code_offset > image->code_bytes ||
+            segment->code_bytes > image->code_bytes - segment->code_offset || !all_stored(image, &segment->loaded) ||
+            !all_stored(image, &segment->saved))
+            return false;
+    }
+    for (uint32_t i = 0; i <= count; i++) {
+        image->parts[i].name = take_text(reader);
+        take_list(reader, image->value_count, &image->parts[i].inputs);
+        take_list(reader, image->value_count, &image->parts[i].outputs);
+    }
+    return !reader->ends;
+}
+
 static bool read_host_table(struct image *image, struct reader *reader) {
     if (take(reader) != HOST_TABLE_MAGIC) return false;
     uint32_t *sizes[] = {&image->sizes.cores,     &image->sizes.word,          &image->sizes.oc_lanes,
@@ -203,21 +229,11 @@ static bool read_host_table(struct image *image, struct reader *reader) {
     image->output_count = outputs;
     for (uint32_t i = 0; i < outputs && !reader->ends; i++) take_output(reader, image, &image->outputs[i]);
     take_list(reader, count, &image->inputs);
-    take_list(reader, count, &image->loaded);
-    take_list(reader, count, &image->saved);
-    struct part *parts[] = {&image->before, &image->after};
-    for (int i = 0; i < 2; i++) {
-        parts[i]->name = take_text(reader);
-        take_list(reader, count, &parts[i]->inputs);
-        take_list(reader, count, &parts[i]->outputs);
-    }
-    return !reader->ends && reader->at == reader->size && all_stored(image, &image->loaded) &&
-           all_stored(image, &image->saved);
+    return take_segments(image, reader) && reader->at == reader->size;
 }
 
 int read_image(const char *path, struct image *image, char *message) {
     memset(image, 0, sizeof *image);
-    image->before.name = image->after.name = "";
     int status = read_file(path, image, message);
     if (status) return status;
     struct section text, parameters, features, table;
@@ -241,12 +257,16 @@ static void release_list(struct value_list *list) { free(list->indices); }
 
 void release_image(struct image *image) {
     release_list(&image->inputs);
-    release_list(&image->loaded);
-    release_list(&image->saved);
-    release_list(&image->before.inputs);
-    release_list(&image->before.outputs);
-    release_list(&image->after.inputs);
-    release_list(&image->after.outputs);
+    for (uint32_t i = 0; i < image->segment_count; i++) {
+        release_list(&image->segments[i].loaded);
+        release_list(&image->segments[i].saved);
+    }
+    for (uint32_t i = 0; image->parts && i <= image->segment_count; i++) {
+        release_list(&image->parts[i].inputs);
+        release_list(&image->parts[i].outputs);
+    }
+    free(image->segments);
+    free(image->parts);
     free(image->values);
     free(image->outputs);
     free(image->file);

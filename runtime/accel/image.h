@@ -9,7 +9,7 @@
 
 enum {
     MESSAGE_BYTES = 256,
-    HOST_TABLE_MAGIC = 0x3154484d, /* "MHT1" */
+    HOST_TABLE_MAGIC = 0x3254484d, /* "MHT2" */
     MOST_RANK = 8,
     NO_RADIX = INT32_MIN
 };
@@ -43,6 +43,12 @@ struct part {
     struct value_list inputs, outputs;
 };
 
+/* A run of the accelerator: its code, the values that the host writes before it, and those that it reads after it. */
+struct segment {
+    uint32_t code_offset, code_bytes;
+    struct value_list loaded, saved;
+};
+
 struct image {
     unsigned char *file;
     size_t file_bytes;
@@ -53,10 +59,11 @@ struct image {
     uint32_t value_count;
     struct value *values;
     uint32_t output_count;
-    struct output *outputs;          /* of the network */
-    struct value_list inputs;        /* of the network */
-    struct value_list loaded, saved; /* values that the device reads, and those that it writes */
-    struct part before, after;
+    struct output *outputs;   /* of the network */
+    struct value_list inputs; /* of the network */
+    uint32_t segment_count;
+    struct segment *segments;
+    struct part *parts; /* segment_count + 1: before each segment, and after the last */
 };
 
 /* Read and check a file. message: [MESSAGE_BYTES], or NULL. Returns a status. */

@@ -1,6 +1,6 @@
 /* The host side of an accelerator with an instruction set. It loads a program of `mavcg accel build`, controls the
- * device through its registers, and runs the network's CPU parts, which are mavcg model libraries, before and after the
- * device's part.
+ * device through its registers, and runs the network's CPU parts, which are mavcg model libraries, before, between and
+ * after the segments that the device computes, each a job.
  *
  * The device is accessed through mavcg_accel_device; both the simulator of mavcg_accel_simulator.h and a driver
  * implement it. Threads may share a program; only one thread at a time may use a context or a device. */
@@ -112,13 +112,19 @@ void mavcg_accel_destroy(mavcg_accel_context *context);
  * mavcg_accel_output. */
 int mavcg_accel_run(mavcg_accel_context *context, const float *const *inputs, float *const *outputs);
 
-/* Run the network in two halves, so that the processor is free while the device computes. submit quantises the inputs,
- * runs the first CPU part and submits the job to the device; finish waits for the job, runs the last CPU part and
- * writes the outputs. */
+/* Run the network in steps, so that the processor is free while the device computes. submit quantises the inputs, runs
+ * the first CPU part and submits the first segment's job to the device. advance waits for that job; if a further segment
+ * follows, it runs the CPU part before that and submits its job. more: receives 1 if a job is under way again, 0 if all
+ * have ended. finish advances as often as needed, runs the last CPU part and writes the outputs.
+ *
+ * A thread that advances several contexts of a core in turn overlaps the CPU parts of each frame with the segments of
+ * the others, since the jobs of all contexts share the core's queue. */
 int mavcg_accel_submit(mavcg_accel_context *context, const float *const *inputs);
+int mavcg_accel_advance(mavcg_accel_context *context, int *more);
 int mavcg_accel_finish(mavcg_accel_context *context, float *const *outputs);
 
-/* Return the cycles that the device counted for the last run that finish completed; 0 if it does not count cycles. */
+/* Return the cycles that the device counted for all segments of the last run that finish completed; 0 if it does not
+ * count cycles. */
 uint64_t mavcg_accel_cycles(const mavcg_accel_context *context);
 
 /* Set the time for which finish waits for the device, in milliseconds; the default is 10,000. */

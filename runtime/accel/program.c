@@ -48,8 +48,10 @@ static int copy_to_device(const mavcg_accel_device *device, const unsigned char 
 static int open_all(mavcg_accel_program *program, const char *path, char *message) {
     int status = read_image(path, &program->image, message);
     if (!status) status = check_device(program->device, &program->image, message);
-    if (!status) status = load_part(path, &program->image, &program->image.before, &program->before, message);
-    if (!status) status = load_part(path, &program->image, &program->image.after, &program->after, message);
+    if (!status && !(program->parts = calloc(program->image.segment_count + 1u, sizeof *program->parts)))
+        status = fail(message, MAVCG_ACCEL_NO_MEMORY, "no memory for CPU parts");
+    for (uint32_t i = 0; !status && i <= program->image.segment_count; i++)
+        status = load_part(path, &program->image, &program->image.parts[i], &program->parts[i], message);
     if (!status)
         status = copy_to_device(program->device, program->image.code, program->image.code_bytes, &program->code,
                                 message);
@@ -78,8 +80,8 @@ void mavcg_accel_close(mavcg_accel_program *program) {
     const mavcg_accel_device *device = program->device;
     if (program->code.bytes) device->release(device->context, &program->code);
     if (program->parameters.bytes) device->release(device->context, &program->parameters);
-    unload_part(&program->before);
-    unload_part(&program->after);
+    for (uint32_t i = 0; program->parts && i <= program->image.segment_count; i++) unload_part(&program->parts[i]);
+    free(program->parts);
     release_image(&program->image);
     free(program);
 }

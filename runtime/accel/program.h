@@ -15,7 +15,7 @@ struct mavcg_accel_program {
     const mavcg_accel_device *device;
     struct image image;
     mavcg_accel_memory code, parameters;
-    struct loaded_part before, after;
+    struct loaded_part *parts; /* one more than segments, as image.parts */
 };
 
 /* Load the library of a part from the folder of the program at `path`, and compare its tensors with the part's. Returns

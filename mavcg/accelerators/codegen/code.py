@@ -13,7 +13,7 @@ from mavcg.accelerators.codegen.parameters import WeightSlice, pack_slice, slice
 from mavcg.accelerators.codegen.regions import Region
 from mavcg.accelerators.image.program import StoredTensor
 from mavcg.accelerators.isa.datapath import Datapath
-from mavcg.accelerators.isa.forms import FORMS
+from mavcg.accelerators.isa.forms import FORMS, VERSION
 from mavcg.accelerators.isa.instruction import AccelInstruction, Origin, check_instruction
 from mavcg.accelerators.xgraph import XGraph, XNode
 
@@ -22,7 +22,8 @@ from mavcg.accelerators.xgraph import XGraph, XNode
 class CodeState:
     """State of code generation.
 
-    tensors: tensors in the features segment, by name. packed: offset of each slice of weights in `parameters`.
+    tensors: tensors in the features segment, by name. jobs: code of the segments that have ended. packed: offset of
+    each slice of weights in `parameters`.
     """
 
     graph: XGraph
@@ -32,6 +33,7 @@ class CodeState:
     numbers: Mapping[str, int] = field(init=False)
     readers: Mapping[str, tuple[str, ...]] = field(init=False)
     instructions: list[AccelInstruction] = field(default_factory=list)
+    jobs: list[list[AccelInstruction]] = field(default_factory=list)
     parameters: bytearray = field(default_factory=bytearray)
     packed: dict[WeightSlice, int] = field(default_factory=dict)
     features: OnChipMemory = field(init=False)
@@ -41,8 +43,22 @@ class CodeState:
         self.by_name = self.graph.by_name()
         self.numbers = {node.name: number for number, node in enumerate(self.graph.nodes)}
         self.readers = self.graph.readers()
-        self.features = OnChipMemory("feature memory", self.path.feature_words)
-        self.weights = OnChipMemory("weight memory", self.path.weight_words)
+        self.features, self.weights = self._empty_memories()
+
+    def _empty_memories(self) -> tuple[OnChipMemory, OnChipMemory]:
+        path = self.path
+        return OnChipMemory("feature memory", path.feature_words), OnChipMemory("weight memory", path.weight_words)
+
+    def begin_job(self) -> None:
+        """Begin the code of a segment, which finds nothing on chip."""
+        self.features, self.weights = self._empty_memories()
+        self.emit("misc.start", {"version": VERSION})
+
+    def end_job(self) -> None:
+        """End the code of a segment."""
+        self.emit("misc.end", {})
+        self.jobs.append(self.instructions)
+        self.instructions = []
 
     def snapshot(self) -> tuple[int, OnChipMemory, OnChipMemory]:
         """Return a snapshot of the state; `restore` undoes the code generated after it."""

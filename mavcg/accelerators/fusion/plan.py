@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.fusion.costs import GroupCost, GroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts
 from mavcg.accelerators.fusion.opportunities import Opportunity, opportunities
@@ -81,7 +82,13 @@ def choose_fusion(
     start = _cpu_seconds()
     facts = GraphFacts(graph)
     progress("fusion opportunities")
-    embedded = opportunities(facts, target, templates)
+    segments = divide(graph).segments
+    segment_of = {name: number for number, segment in enumerate(segments) for name in segment.nodes}
+    embedded = tuple(
+        opportunity
+        for opportunity in opportunities(facts, target, templates)
+        if len({segment_of[name] for name in opportunity.nodes}) == 1
+    )
     if screen is not None:
         embedded = _screen(facts, embedded, screen)
     seconds["isomorphism"] = _cpu_seconds() - start
@@ -108,9 +115,29 @@ def choose_fusion(
     for search in searches:
         progress(f"execution path: {search}")
         start = _cpu_seconds()
-        paths[search] = SEARCHES[search](instance)
+        paths[search] = path_of_segments(instance, SEARCHES[search], segment_of)
         seconds[f"path, {search}"] = _cpu_seconds() - start
     return FusionChoices(graph, tuple(candidates), tuple(priced), instance, paths, seconds)
+
+
+def path_of_segments(
+    instance: PathInstance, search: Callable[[PathInstance], ChosenPath], segment_of: Mapping[str, int]
+) -> ChosenPath:
+    """Return the choice of a search that is made for each segment by itself, since no group crosses segments.
+
+    segment_of: number of each node's segment; segments run in this order.
+    """
+    numbers = sorted(set(segment_of.values()))
+    if len(numbers) < 2:
+        return search(instance)
+    chosen, cost, optimal = list[int](), 0.0, True
+    for number in numbers:
+        own = [at for at, group in enumerate(instance.groups) if segment_of[group.nodes[0]] == number]
+        edges = [(a, b) for a, b in instance.edges if segment_of[a] == segment_of[b] == number]
+        path = search(PathInstance.of([instance.groups[at] for at in own], edges))
+        chosen += [own[index] for index in path.chosen]
+        cost, optimal = cost + path.cost, optimal and path.optimal
+    return ChosenPath(tuple(chosen), cost, optimal)
 
 
 def _screen(facts: GraphFacts, embedded: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:

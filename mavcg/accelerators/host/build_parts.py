@@ -34,13 +34,16 @@ def build_parts(
     """Build the libraries of all CPU parts, and return the program with their names.
 
     graph: quantised graph that the program was made from. output: the program's file; the libraries are lib<its
-    stem>_before.so and .._after.so in the same folder.
+    stem>_before.so, .._after.so, and .._1.so and so on after the first, second, .. segment, in the same folder.
     Raises: MavcgError.
     """
     stem, plan = f"lib{identifier(output.stem)}", program.host
-    before = _build(program, graph, plan.before, cores, output.parent / f"{stem}_before.so", progress)
-    after = _build(program, graph, plan.after, cores, output.parent / f"{stem}_after.so", progress)
-    return replace(program, host=replace(plan, before=before, after=after))
+    names = ["before", *(str(number) for number in range(1, len(plan.cpu) - 1)), "after"]
+    parts = [
+        _build(program, graph, part, cores, output.parent / f"{stem}_{name}.so", progress)
+        for part, name in zip(plan.cpu, names, strict=True)
+    ]
+    return replace(program, host=replace(plan, cpu=tuple(parts)))
 
 
 def _build(

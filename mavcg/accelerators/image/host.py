@@ -1,4 +1,4 @@
-"""The host's side of a program as values: the tensors that it handles, and the CPU parts around the accelerator."""
+"""The host's side of a program as values: the tensors that it handles, and the CPU parts between the segments."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -46,13 +46,16 @@ class CpuPart:
 
 @dataclass(frozen=True)
 class HostPlan:
-    """The work of the host around the accelerator's program. inputs: tensors of the whole network; outputs: its own."""
+    """The work of the host around the accelerator's segments.
+
+    inputs: tensors of the whole network. outputs: its own. cpu: the CPU part before each segment, and the one after the
+    last; a part without nodes does nothing.
+    """
 
     tensors: tuple[HostTensor, ...] = ()
     inputs: tuple[str, ...] = ()
     outputs: tuple[ModelOutput, ...] = ()
-    before: CpuPart = CpuPart()
-    after: CpuPart = CpuPart()
+    cpu: tuple[CpuPart, ...] = (CpuPart(), CpuPart())
 
     def tensor(self, name: str) -> HostTensor:
         """Return the tensor of this name."""
@@ -61,7 +64,7 @@ class HostPlan:
     @property
     def parts(self) -> tuple[CpuPart, ...]:
         """Return the CPU parts that have nodes, in the order of execution."""
-        return tuple(part for part in (self.before, self.after) if part.nodes)
+        return tuple(part for part in self.cpu if part.nodes)
 
 
 def host_fault(plan: HostPlan) -> str:
@@ -72,11 +75,11 @@ def host_fault(plan: HostPlan) -> str:
     for tensor in plan.tensors:
         if tensor.nchw and len(tensor.dims) != 4:
             return f"tensors: {tensor.name} has {len(tensor.dims)} dimensions; N, C, H, W are four"
-    for key, part in (("before", plan.before), ("after", plan.after)):
+    for number, part in enumerate(plan.cpu):
         if "/" in part.library:
-            return f"{key}.library: {part.library!r} is not the name of a file beside the program"
+            return f"cpu[{number}].library: {part.library!r} is not the name of a file beside the program"
     used = [*plan.inputs, *(output.tensor for output in plan.outputs)]
-    used += [name for part in (plan.before, plan.after) for name in (*part.inputs, *part.outputs)]
+    used += [name for part in plan.cpu for name in (*part.inputs, *part.outputs)]
     lost = sorted(set(used) - set(names))
     if lost:
         return f"{lost[0]!r} is not among its tensors"

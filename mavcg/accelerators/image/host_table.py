@@ -7,8 +7,9 @@ from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.accelerators.image.host import HostTensor
 from mavcg.accelerators.image.program import AccelProgram, StoredTensor
 from mavcg.accelerators.isa.datapath import datapath
+from mavcg.accelerators.isa.forms import WORD_BYTES
 
-TABLE_MAGIC = 0x3154484D  # "MHT1"
+TABLE_MAGIC = 0x3254484D  # "MHT2"
 _NO_RADIX = 0x80000000  # INT32_MIN
 
 
@@ -17,9 +18,10 @@ def host_table(program: AccelProgram) -> bytes:
 
     In this order: magic; cores, word, output channels, rows, words of feature and weight memory, banks, rounding; for
     each tensor name, radix position, nchw, offset and pixel distance in the features segment (0, 0: not stored),
-    dimensions; for each output of the network its tensor's index, name, nchw, dimensions; lists of tensor indices: the
-    network's inputs, the device's inputs and outputs; for each part library, inputs, outputs. A list and a text begin
-    with their length; a text is padded with zeros to a whole word.
+    dimensions; for each output of the network its tensor's index, name, nchw, dimensions; list of the network's
+    inputs; for each segment offset and bytes of its code, lists of the tensors that the host writes before it and reads
+    after it; for each CPU part, one more than segments, library, inputs, outputs. Tensors are listed by index. Tables,
+    lists and texts begin with their length; a text is padded with zeros to a whole word.
     """
     plan = program.host
     numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
@@ -32,9 +34,14 @@ def host_table(program: AccelProgram) -> bytes:
     for output in plan.outputs:
         content += struct.pack("<I", numbers[output.tensor]) + _text_words(output.name)
         content += struct.pack(f"<{2 + len(output.dims)}I", output.nchw, len(output.dims), *output.dims)
-    for names in (plan.inputs, program.inputs, program.outputs):
-        content += _list_words(names, numbers)
-    for part in (plan.before, plan.after):
+    content += _list_words(plan.inputs, numbers) + struct.pack("<I", len(program.segments))
+    offset = 0
+    for segment, (first, end) in zip(program.segments, program.job_ranges(), strict=True):
+        size = WORD_BYTES * sum(one.form.words for one in program.instructions[first:end])
+        content += struct.pack("<2I", offset, size)
+        content += _list_words(segment.inputs, numbers) + _list_words(segment.outputs, numbers)
+        offset += size
+    for part in plan.cpu:
         content += _text_words(part.library) + _list_words(part.inputs, numbers) + _list_words(part.outputs, numbers)
     return bytes(content)
 

@@ -1,6 +1,8 @@
 """A compiled program, with all that is needed to run, simulate and check it."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -60,13 +62,28 @@ class NodeRadix:
 
 
 @dataclass(frozen=True)
+class AccelSegment:
+    """A run of the accelerator between CPU parts: one job of the host, from misc.start to misc.end.
+
+    nodes: names of the nodes that it computes. inputs: tensors that the host writes into the features segment before
+    it. outputs: tensors that the host reads from there after it. operations: operations of its convolutions for one
+    image.
+    """
+
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operations: Annotated[int, Meta(ge=0, le=1 << 60, description="a count")]
+
+
+@dataclass(frozen=True)
 class AccelProgram:
     """Code, parameters and description of a network that was compiled for a target.
 
-    network: its name. feature_bytes: size of the features segment. nodes: names, to which the origins of instructions
-    have indices. tensors: tensors in the features segment. inputs, outputs: names of tensors. operations: operations of
-    the accelerator's convolutions for one image. host: what the CPU does before and after. radices: choices for all
-    nodes, for the reference. nchw: inputs whose model has the order N, C, H, W.
+    network: its name. instructions: code of all segments, one after another. feature_bytes: size of the features
+    segment. nodes: names, to which the origins of instructions have indices. tensors: tensors in the features segment.
+    segments: runs of the accelerator, in order. host: what the CPU does before, between and after. radices: choices for
+    all nodes, for the reference. nchw: inputs whose model has the order N, C, H, W.
     """
 
     network: str
@@ -76,9 +93,7 @@ class AccelProgram:
     feature_bytes: int
     nodes: tuple[str, ...]
     tensors: tuple[StoredTensor, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    operations: int
+    segments: tuple[AccelSegment, ...]
     host: HostPlan = HostPlan()
     radices: tuple[NodeRadix, ...] = ()
     nchw: tuple[str, ...] = ()
@@ -86,6 +101,34 @@ class AccelProgram:
     def tensor(self, name: str) -> StoredTensor:
         """Return the stored tensor of this name."""
         return next(tensor for tensor in self.tensors if tensor.name == name)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of all tensors that the host writes into the features segment."""
+        return _distinct(name for segment in self.segments for name in segment.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the names of all tensors that the host reads from the features segment."""
+        return _distinct(name for segment in self.segments for name in segment.outputs)
+
+    @property
+    def operations(self) -> int:
+        """Return the operations of the accelerator's convolutions for one image."""
+        return sum(segment.operations for segment in self.segments)
+
+    def jobs(self) -> tuple["AccelProgram", ...]:
+        """Return the program of each segment alone, on the same segments of memory."""
+        return tuple(
+            replace(self, instructions=self.instructions[first:end], segments=(segment,))
+            for segment, (first, end) in zip(self.segments, self.job_ranges(), strict=True)
+        )
+
+    def job_ranges(self) -> tuple[tuple[int, int], ...]:
+        """Return the instructions [first, end) of each segment: it ends after misc.end, the last with the code."""
+        ends = [at for at, one in enumerate(self.instructions, 1) if one.form.name == "misc.end"]
+        bounds = [0, *ends[: len(self.segments) - 1], len(self.instructions)]
+        return tuple(pairwise(bounds))
 
     @property
     def cpu_nodes(self) -> tuple[str, ...]:
@@ -98,7 +141,11 @@ class AccelProgram:
         return tuple(part.library for part in self.host.parts if part.library)
 
 
-_NAMES = ("nodes", "inputs", "outputs", "nchw")
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+_NAMES = ("nodes", "nchw")
 
 
 def description(program: AccelProgram) -> dict[str, Any]:
@@ -107,7 +154,7 @@ def description(program: AccelProgram) -> dict[str, Any]:
         "network": program.network,
         "target": {**asdict(program.target), "sources": [list(pair) for pair in program.target.sources]},
         "feature_bytes": program.feature_bytes,
-        "operations": program.operations,
+        "segments": [asdict(segment) for segment in program.segments],
         "host": asdict(program.host),
         "tensors": [asdict(tensor) for tensor in program.tensors],
         "radices": [
@@ -124,13 +171,11 @@ class _Description:
     network: str
     target: IsaTarget
     feature_bytes: Annotated[int, Meta(ge=0, le=MOST_FEATURE_BYTES, description="a number of bytes up to 2^32")]
-    operations: Annotated[int, Meta(ge=0, le=1 << 60, description="a count")]
+    segments: tuple[AccelSegment, ...]
     host: HostPlan
     tensors: tuple[StoredTensor, ...]
     radices: tuple[tuple[str, Radix, tuple[Radix, ...], tuple[_Steps, ...]], ...]
     nodes: tuple[str, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
     nchw: tuple[str, ...]
 
 
@@ -152,9 +197,7 @@ def from_description(
         given.feature_bytes,
         given.nodes,
         given.tensors,
-        given.inputs,
-        given.outputs,
-        given.operations,
+        given.segments,
         given.host,
         tuple(NodeRadix(*radix) for radix in given.radices),
         given.nchw,
@@ -169,16 +212,22 @@ def _fault(given: _Description, instructions: tuple[AccelInstruction, ...]) -> s
     known = {tensor.name for tensor in given.tensors}
     if len(known) != len(given.tensors):
         return "tensors: a name is given twice"
-    for key, names in (("inputs", given.inputs), ("outputs", given.outputs)):
-        if lost := set(names) - known:
-            return f"{key}: {min(lost)} is not a tensor of the file"
+    for number, segment in enumerate(given.segments):
+        for key, names in (("inputs", segment.inputs), ("outputs", segment.outputs)):
+            if lost := set(names) - known:
+                return f"segments[{number}].{key}: {min(lost)} is not a tensor of the file"
+    ends = sum(one.form.name == "misc.end" for one in instructions)
+    if len(given.segments) != max(1, ends):
+        return f"segments: {len(given.segments)}, but the code has {ends} instructions misc.end"
+    if len(given.host.cpu) != len(given.segments) + 1:
+        return f"host: cpu: {len(given.host.cpu)} parts around {len(given.segments)} segments; one more is needed"
     for index, one in enumerate(instructions):
         if one.origin is not None and not 0 <= one.origin.node < len(given.nodes):
             return f"nodes: instruction {index} belongs to node {one.origin.node}, of {len(given.nodes)} nodes"
     if wrong := host_fault(given.host):
         return f"host: {wrong}"
     moved = {tensor.name for tensor in given.host.tensors if tensor.radix is not None}
-    if lost := {*given.inputs, *given.outputs} - moved:
+    if lost := {name for segment in given.segments for name in (*segment.inputs, *segment.outputs)} - moved:
         return f"host: {min(lost)} is not among the 8-bit tensors of the host"
     return _target_fault(given.target)
 

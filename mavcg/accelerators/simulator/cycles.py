@@ -5,6 +5,7 @@ integers, so that the same program always takes the same cycles.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mavcg.accelerators.image.program import AccelProgram
@@ -60,11 +61,27 @@ class _UnitState:
 
 
 def simulate(program: AccelProgram) -> SimulatedTime:
-    """Return the cycles of a program for one image on one core.
+    """Return the cycles of a program for one image on one core: of all segments, one after another.
 
+    The CPU's time between segments is not included.
     Raises: MavcgError for a deadlock, naming the waiting instructions and the tokens that they wait for.
     """
-    return _Simulation(program).run()
+    firsts = [first for first, _ in program.job_ranges()]
+    return _in_sequence([_Simulation(job).run() for job in program.jobs()], firsts)
+
+
+def _in_sequence(times: Sequence[SimulatedTime], firsts: Sequence[int]) -> SimulatedTime:
+    """Return the time of several simulations, one after another. firsts: index of the first instruction of each."""
+    busy, stalls, spans, start = dict.fromkeys(UNITS, 0), dict[str, int](), list[Span](), 0
+    for time, first in zip(times, firsts, strict=True):
+        for unit, cycles in time.busy.items():
+            busy[unit] += cycles
+        for cause, cycles in time.stalls.items():
+            stalls[cause] = stalls.get(cause, 0) + cycles
+        spans += [Span(span.unit, span.index + first, span.start + start, span.end + start) for span in time.spans]
+        start += time.cycles
+    ddr_bytes = sum(time.ddr_bytes for time in times)
+    return SimulatedTime(start, busy, dict(sorted(stalls.items())), ddr_bytes, tuple(spans))
 
 
 class _Simulation:

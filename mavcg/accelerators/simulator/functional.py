@@ -21,6 +21,8 @@ Observer = Callable[[int, AccelInstruction, Array], None]
 def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observer | None = None) -> dict[str, Array]:
     """Run a program on one image in program order and return its outputs, int8 [1, H, W, C] by name.
 
+    Each segment's inputs are written before it, and its outputs read after it.
+
     Args:
         inputs: int8 [1, H, W, C] for each of program.inputs.
         observer: called with each tile that an instruction computes.
@@ -29,33 +31,36 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
     """
     features = np.zeros(program.feature_bytes, np.int8)
     written = np.zeros(program.feature_bytes, np.uint8)
-    for name in program.inputs:
-        tensor = program.tensor(name)
-        features[_bytes_of(tensor)] = _checked_input(tensor, inputs[name])
-        written[_bytes_of(tensor)] = 1
-    with _simulated_core(program, features, written) as step:
-        for index, instruction in enumerate(program.instructions):
-            more, tile = step()
-            if tile is not None and observer is not None:
-                observer(index, instruction, tile)
-            if not more:
-                break
-    outputs = {}
-    for name in program.outputs:
-        at = _bytes_of(program.tensor(name))
-        if not written[at].all():
-            raise MavcgError(f"output {name}: the program ended before all of it was written")
-        outputs[name] = features[at][None]
+    outputs = dict[str, Array]()
+    for number, (job, (first, _)) in enumerate(zip(program.jobs(), program.job_ranges(), strict=True), 1):
+        location = program.network if len(program.segments) == 1 else f"{program.network}: segment {number}"
+        for name in job.inputs:
+            tensor = program.tensor(name)
+            features[_bytes_of(tensor)] = _checked_input(tensor, inputs[name])
+            written[_bytes_of(tensor)] = 1
+        with _simulated_core(job, location, features, written) as step:
+            for index, instruction in enumerate(job.instructions, first):
+                more, tile = step()
+                if tile is not None and observer is not None:
+                    observer(index, instruction, tile)
+                if not more:
+                    break
+        for name in job.outputs:
+            at = _bytes_of(program.tensor(name))
+            if not written[at].all():
+                raise MavcgError(f"output {name}: the program ended before all of it was written")
+            outputs[name] = features[at][None]
     return outputs
 
 
 @contextmanager
 def _simulated_core(
-    program: AccelProgram, features: Array, written: Array
+    program: AccelProgram, location: str, features: Array, written: Array
 ) -> Iterator[Callable[[], tuple[bool, Array | None]]]:
     """Yield a function that executes the next instruction and returns whether more follow, and the tile, if any.
 
-    features, written: the features segment, and a flag for each of its bytes; both are changed.
+    program: of one segment. location: its name, for messages. features, written: the features segment, and a flag for
+    each of its bytes; both are changed.
     """
     ffi, library = host_ffi(), host_library()
     code = encode_program(program.instructions)
@@ -73,12 +78,12 @@ def _simulated_core(
     sizes = ffi.new("mavcg_accel_sizes *", list(device_sizes(program)))
     status = library.mavcg_accel_core_open(sizes, ffi.new("mavcg_accel_job *", job), core)
     if status:
-        raise MavcgError(f"{program.network}: {ffi.string(library.mavcg_accel_status_text(status)).decode()}")
+        raise MavcgError(f"{location}: {ffi.string(library.mavcg_accel_status_text(status)).decode()}")
 
     def step() -> tuple[bool, Array | None]:
         more = library.mavcg_accel_core_step(core[0], tile, message)
         if more < 0:
-            raise MavcgError(f"{program.network}: {ffi.string(message).decode()}")
+            raise MavcgError(f"{location}: {ffi.string(message).decode()}")
         if tile.bytes == ffi.NULL:
             return bool(more), None
         shape = (tile.rows, tile.columns, tile.channels)

@@ -15,32 +15,41 @@ from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from tests.mavcg.accelerators.random_networks import random_inputs, random_network, random_target
+from tests.mavcg.accelerators.random_networks import (
+    random_inputs,
+    random_network,
+    random_target,
+    with_host_nodes,
+)
 from tests.mavcg.accelerators.simulator.oracle import oracle_execute
 
 
 def random_groups(chance: random.Random, graph: XGraph) -> list[FusedGroup]:
-    """Groups of one to four consecutive nodes, with tiles of any size."""
-    names, found = list(divide(graph).accelerator), []
-    while names:
-        count = chance.choice((1, 1, 1, 2, 3, 4))
-        tile = GroupTile(
-            chance.choice((1, 4, 8, 64)),
-            chance.choice((1, 7, 64)),
-            chance.choice((8, 64, 1024)),
-            chance.choice((4, 4096)),
-            chance.choice(ORDERS),
-            chance.random() < 0.1,
-        )
-        found.append(FusedGroup(tuple(names[:count]), "random", tile))
-        names = names[count:]
+    """Groups of one to four consecutive nodes of a segment, with tiles of any size."""
+    found = []
+    for segment in divide(graph).segments:
+        names = segment.nodes
+        while names:
+            count = chance.choice((1, 1, 1, 2, 3, 4))
+            tile = GroupTile(
+                chance.choice((1, 4, 8, 64)),
+                chance.choice((1, 7, 64)),
+                chance.choice((8, 64, 1024)),
+                chance.choice((4, 4096)),
+                chance.choice(ORDERS),
+                chance.random() < 0.1,
+            )
+            found.append(FusedGroup(names[:count], "random", tile))
+            names = names[count:]
     return found
 
 
-def random_program(seed: int) -> tuple[XGraph, IsaTarget, AccelProgram] | None:
-    """A compiled random network; None where it does not fit the random target."""
+def random_program(seed: int, mixed: bool = False) -> tuple[XGraph, IsaTarget, AccelProgram] | None:
+    """A compiled random network; None where it does not fit the random target. mixed: True for CPU nodes in between."""
     chance = random.Random(seed)
     target, graph = random_target(chance), random_network(chance)
+    if mixed:
+        graph = with_host_nodes(graph, chance)
     if not divide(graph).accelerator:
         return None
     try:
@@ -73,7 +82,8 @@ def check_against_reference(graph: XGraph, target: IsaTarget, program: AccelProg
         assert np.array_equal(expected[name][0][at], made), f"seed {seed}, {name}, instruction {index}"
         covered[name][at] = True
 
-    runs = (execute(program, images, compare), oracle_execute(program, images, compare, seed=seed))
+    given = {name: expected[name] for name in program.inputs}  # what the CPU computes is the reference's
+    runs = (execute(program, given, compare), oracle_execute(program, given, compare, seed=seed))
     for run in runs:
         for name, values in run.items():
             assert np.array_equal(values, expected[name]), f"seed {seed}, output {name}"

@@ -9,7 +9,8 @@ from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.accelerators.shapes import check_xgraph, result_shape
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import Parameters, XGraph, XNode
-from mavcg.graph import Array
+from mavcg.graph import Array, Graph, TensorType
+from mavcg.ops import make_node
 
 
 def random_target(chance: random.Random) -> IsaTarget:
@@ -167,6 +168,24 @@ def random_network(chance: random.Random, nodes: int = 7) -> XGraph:
     graph = XGraph("random", tuple(m.nodes), tuple(outputs), m.parameters)
     check_xgraph(graph)
     return graph
+
+
+def with_host_nodes(graph: XGraph, chance: random.Random) -> XGraph:
+    """The network with a node of the CPU behind some of its nodes, which readers read instead; both are outputs."""
+    nodes, hosts, outputs = list[XNode](), dict[str, Graph](), list(graph.outputs)
+    now: dict[str, str] = {}
+    for node in graph.nodes:
+        nodes.append(replace(node, inputs=tuple(now.get(name, name) for name in node.inputs)))
+        if chance.random() < 0.3:
+            name, types = f"{node.name}.sin", dict.fromkeys("xy", TensorType("f32", node.shape))
+            hosts[name] = Graph("sin", ("x",), ("y",), (make_node("sin", ("x",), ("y",), name),), types)
+            nodes.append(XNode(name, "host", (node.name,), node.shape, op="sin", radix=node.radix))
+            now[node.name] = name
+            if node.name in outputs:
+                outputs.append(name)
+    made = replace(graph, nodes=tuple(nodes), outputs=tuple(outputs), hosts=hosts)
+    check_xgraph(made)
+    return made
 
 
 def random_inputs(graph: XGraph, seed: int) -> dict[str, Array]:

@@ -30,6 +30,8 @@ def test_a_users_file(tmp_path: Path) -> None:
     path.write_text(ZU2.replace('name = "zu2"', 'name = "mine"').replace("value = 12,", "value = 16,"))
 
     assert find_target(str(path)).oc_parallel == 16
+    path.write_text("\n".join(line for line in ZU2.splitlines() if not line.startswith("host_")))
+    assert (find_target(str(path)).host_gops, find_target(str(path)).host_call_us) == (None, None)
     with pytest.raises(MavcgError, match="did you mean zu2"):
         find_target("zu2x")
 
@@ -58,6 +60,7 @@ def test_a_copied_file_is_a_target_whatever_its_name(tmp_path: Path, monkeypatch
         ("value = 262144,", "value = 1e99,", "input_bytes"),
         ("value = 2.9,", "value = -1,", "ddr_gb_per_s"),
         ('"half_up"', '"nearest"', "rounding"),
+        ("host_gops = { value = 10,", "host_gops = { value = 0,", "host_gops: 0 is not a number above 0"),
         ("banks =", "bank =", "bank"),
         ('"cpu"', '"gpu"', "dense"),
         ('name = "zu2"', 'name = "ZU 2"', "name"),

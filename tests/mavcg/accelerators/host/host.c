@@ -124,7 +124,8 @@ static void check_arguments(mavcg_accel_program *program, const mavcg_accel_devi
     mavcg_accel_destroy(NULL);
 }
 
-/* Two contexts of one core take turns in its queue; a job that never ends times out, and can be ended later. */
+/* Two contexts of one core take turns in its queue, segment by segment; a job that never ends times out, and can be
+ * ended later. */
 static void check_jobs(mavcg_accel_program *program) {
     mavcg_accel_context *first = NULL, *second = NULL;
     struct arrays arrays;
@@ -137,6 +138,13 @@ static void check_jobs(mavcg_accel_program *program) {
     mavcg_accel_set_timeout(first, 1);
     CHECK(mavcg_accel_finish(first, arrays.outputs) == MAVCG_ACCEL_TIMEOUT && *mavcg_accel_message(first));
     never_finished = 0;
+    CHECK(mavcg_accel_finish(second, arrays.outputs) == 0 && mavcg_accel_finish(first, arrays.outputs) == 0);
+    int more = 1, left = 1;
+    CHECK(mavcg_accel_advance(first, &more) == MAVCG_ACCEL_BAD_ARGUMENT && !more);
+    CHECK(mavcg_accel_submit(first, inputs) == 0 && mavcg_accel_submit(second, inputs) == 0);
+    for (more = 1; more || left;)
+        CHECK(mavcg_accel_advance(first, &more) == 0 && mavcg_accel_advance(second, &left) == 0);
+    CHECK(mavcg_accel_submit(first, inputs) == MAVCG_ACCEL_BAD_ARGUMENT);
     CHECK(mavcg_accel_finish(second, arrays.outputs) == 0 && mavcg_accel_finish(first, arrays.outputs) == 0);
     mavcg_accel_destroy(second);
     mavcg_accel_destroy(first);

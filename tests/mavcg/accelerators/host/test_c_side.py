@@ -3,6 +3,8 @@
 import random
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from mavcg.accelerators.host.runtime import DeviceProgram
 from mavcg.accelerators.image.elf_file import write_elf
 from mavcg.accelerators.isa.forms import FORMS
 from mavcg.cli.app import run
+from mavcg.errors import MavcgError
 from mavcg.toolchain.zig import run_zig
 from tests.mavcg.accelerators.compiled import random_program
 
@@ -26,6 +29,16 @@ def program_file(path: Path, seed: int = 3) -> Path:
     made = random_program(seed)
     assert made is not None
     write_elf(made[2], path)
+    return path
+
+
+def segmented_file(path: Path) -> Path:
+    """A program of three segments whose CPU parts have nothing to do."""
+    made = random_program(23, mixed=True)
+    assert made is not None and len(made[2].segments) == 3
+    host = made[2].host
+    idle = replace(host, cpu=tuple(replace(part, outputs=()) for part in host.cpu))
+    write_elf(replace(made[2], host=idle), path)
     return path
 
 
@@ -62,10 +75,20 @@ def test_the_c_compiles_for_macos(tmp_path: Path) -> None:
     run_zig("cc", [*command, *files, "-o", str(tmp_path / "host.dylib")], "compiling the host side for macOS")
 
 
-def test_devices_that_fail(driver: Path, tmp_path: Path) -> None:
-    done = subprocess.run([driver, "faults", program_file(tmp_path / "p.elf")], capture_output=True, text=True)
+@pytest.mark.parametrize("make", [program_file, segmented_file])
+def test_devices_that_fail(driver: Path, tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    done = subprocess.run([driver, "faults", make(tmp_path / "p.elf")], capture_output=True, text=True)
 
     assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
+
+
+def test_a_program_without_the_libraries_of_its_cpu_parts_is_refused(tmp_path: Path) -> None:
+    made = random_program(23, mixed=True)
+    assert made is not None
+    write_elf(made[2], tmp_path / "p.elf")
+
+    with pytest.raises(MavcgError, match="no library was built for its CPU parts; build it with --board or --cores"):
+        DeviceProgram(tmp_path / "p.elf")
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
@@ -85,9 +108,9 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-def assert_mutants_end_cleanly(driver: Path, folder: Path, count: int) -> list[int]:
+def assert_mutants_end_cleanly(driver: Path, folder: Path, count: int, program: Path) -> list[int]:
     """Statuses of mutated files; fails where the driver crashes, or a sanitizer finds something."""
-    content, chance, statuses = program_file(folder / "p.elf", 11).read_bytes(), random.Random(0), []
+    content, chance, statuses = program.read_bytes(), random.Random(0), []
     for first in range(0, count, 50):
         names = []
         for number in range(first, min(first + 50, count)):
@@ -103,14 +126,15 @@ def assert_mutants_end_cleanly(driver: Path, folder: Path, count: int) -> list[i
 
 
 def test_damaged_files(driver: Path, tmp_path: Path) -> None:
-    statuses = assert_mutants_end_cleanly(driver, tmp_path, 100)
+    statuses = assert_mutants_end_cleanly(driver, tmp_path, 100, program_file(tmp_path / "p.elf", 11))
 
     assert {0, -1, -5} <= set(statuses)  # still right, no program any more, stopped at an instruction
 
 
 @pytest.mark.long
 def test_ten_thousand_damaged_files(driver: Path, tmp_path: Path) -> None:
-    assert_mutants_end_cleanly(driver, tmp_path, 10_000)
+    assert_mutants_end_cleanly(driver, tmp_path, 5_000, program_file(tmp_path / "p.elf", 11))
+    assert_mutants_end_cleanly(driver, tmp_path, 5_000, segmented_file(tmp_path / "s.elf"))
 
 
 def test_the_example_as_its_first_lines_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from elftools.elf.sections import SymbolTableSection
 from mavcg.accelerators.image.assembly import assemble, disassemble
 from mavcg.accelerators.image.elf_file import elf_bytes, parse_elf, read_elf, write_elf
 from mavcg.accelerators.image.host import HostPlan
-from mavcg.accelerators.image.program import AccelProgram, description
+from mavcg.accelerators.image.program import AccelProgram, AccelSegment, description
 from mavcg.accelerators.isa.encoding import decode_program, encode_program
 from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.simulator.functional import execute
@@ -22,6 +22,11 @@ from tests.mavcg.accelerators.compiled import random_program
 from tests.mavcg.accelerators.random_networks import random_inputs
 
 SEEDS = (3, 8, 17)
+
+
+def segment(*inputs: str) -> dict[str, object]:
+    """The table of a segment that computes nothing."""
+    return asdict(AccelSegment((), inputs, (), 0))
 
 
 def made(seed: int) -> AccelProgram:
@@ -141,11 +146,19 @@ def test_damaged_assembly_is_refused_with_its_line() -> None:
         ({"feature_bytes": -1}, "feature_bytes: -1 is not a number of bytes up to 2.32"),
         ({"tensors": [{}]}, r"tensors\[0\].name: missing"),
         ({"radices": [["a", 1, [99], []]]}, r"radices\[0\]\[2\]\[0\]: 99 is not a radix position"),
-        ({"inputs": ["nothing"]}, "nothing is not a tensor of the file"),
+        (
+            {"segments": [segment("nothing")]},
+            r"segments\[0\].inputs: nothing is not a tensor",
+        ),
+        (
+            {"segments": [segment()] * 2},
+            "segments: 2, but the code has 1 instructions misc.end",
+        ),
+        ({"host": asdict(HostPlan(cpu=()))}, "host: cpu: 0 parts around 1 segments; one more is needed"),
         ({"network": 3}, "network: 3 is not a string"),
         ({"nodes": []}, "belongs to node"),
         ({"nchw": [1]}, r"nchw\[0\]: 1 is not a string"),
-        ({"host": {"before": 1}}, "host.before: 1 is not"),
+        ({"host": {"cpu": 1}}, "host.cpu: 1 is not"),
         ({"host": asdict(HostPlan())}, "is not among the 8-bit tensors of the host"),
         ({"unknown": 1}, "unknown: no such key; keys here are network, "),
         ({"target": {}}, "target.name: missing"),

@@ -33,18 +33,22 @@ def oracle_execute(
     waits for tokens that never come, and inputs of another shape.
     """
     memories = Memories(datapath(program.target), program.feature_bytes, program.parameters)
-    for name in program.inputs:
-        write_tensor(memories, program.tensor(name), inputs[name])
-    order = _program_order(program) if seed is None else _random_order(program, random.Random(seed))
-    for index in order:
-        instruction = program.instructions[index]
-        try:
-            made = _step(memories, instruction)
-        except MavcgError as error:
-            raise located(program, index, str(error)) from error
-        if made is not None and observer is not None:
-            observer(index, instruction, made)
-    return {name: read_tensor(memories, program.tensor(name)) for name in program.outputs}
+    outputs = dict[str, Array]()
+    for job, (first, _) in zip(program.jobs(), program.job_ranges(), strict=True):
+        memories.forget_chip()
+        for name in job.inputs:
+            write_tensor(memories, program.tensor(name), inputs[name])
+        order = _program_order(job) if seed is None else _random_order(job, random.Random(seed))
+        for index in order:
+            instruction = job.instructions[index]
+            try:
+                made = _step(memories, instruction)
+            except MavcgError as error:
+                raise located(job, index, str(error)) from error
+            if made is not None and observer is not None:
+                observer(first + index, instruction, made)
+        outputs |= {name: read_tensor(memories, program.tensor(name)) for name in job.outputs}
+    return outputs
 
 
 def located(program: AccelProgram, index: int, fault: str) -> MavcgError:

@@ -20,13 +20,18 @@ class Memories:
 
     def __init__(self, path: Datapath, feature_bytes: int, parameters: bytes) -> None:
         self.path = path
+        self.forget_chip()
+        self.ddr = np.full(feature_bytes, _POISON, np.int8)
+        self.ddr_written = np.zeros(feature_bytes, bool)
+        self.parameters = np.frombuffer(parameters, np.int8)
+
+    def forget_chip(self) -> None:
+        """Poison the memories on chip, in which a job finds nothing of earlier jobs."""
+        path = self.path
         self.features = np.full((path.feature_words, path.word), _POISON, np.int8)
         self.features_written = np.zeros(path.feature_words, bool)
         self.weights = np.full((path.weight_words, path.oc_lanes, path.word), _POISON, np.int8)
         self.weights_written = np.zeros(path.weight_words, bool)
-        self.ddr = np.full(feature_bytes, _POISON, np.int8)
-        self.ddr_written = np.zeros(feature_bytes, bool)
-        self.parameters = np.frombuffer(parameters, np.int8)
 
     def check_tile(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> None:
         """Raise a MavcgError for a tile that ends beyond feature memory, or that has more words, in rows that overlap.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mavcg.accelerators.image.assembly import parse_instruction
-from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.image.program import AccelProgram, AccelSegment
 from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.instruction import AccelInstruction
 from mavcg.accelerators.simulator.cycles import simulate
@@ -43,7 +43,7 @@ def line(text: str, **changed: int) -> AccelInstruction:
 
 def program(target: IsaTarget, *lines: str | AccelInstruction) -> AccelProgram:
     code = [parse_instruction(one, "test") if isinstance(one, str) else one for one in lines]
-    return AccelProgram("test", target, tuple(code), b"", 1 << 20, (), (), (), (), 0)
+    return AccelProgram("test", target, tuple(code), b"", 1 << 20, (), (), (AccelSegment((), (), (), 0),))
 
 
 def cycles(text: str | AccelInstruction, target: IsaTarget = ZU2) -> int:

@@ -1,4 +1,4 @@
-"""Networks that the accelerator computes in part: CPU libraries before and after it, one host for all."""
+"""Networks that the accelerator computes in part: CPU libraries around its segments, one host for all."""
 
 import json
 import math
@@ -17,12 +17,13 @@ from mavcg.accelerators.fixed_point import evaluate
 from mavcg.accelerators.float_reference import arrange_inputs
 from mavcg.accelerators.image.elf_file import read_elf
 from mavcg.accelerators.load import load_xgraph
+from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.validate import integer_images
 from mavcg.cli.app import run
 
 
 def write_model(path: Path) -> None:
-    """Sin (CPU), convolutions, hard swish (CPU), so that a convolution, a pool, a classifier after it are the CPU's."""
+    """Sin (CPU), convolutions, Sin (CPU), a convolution and a pool, a classifier (CPU)."""
     numbers = np.random.default_rng(3)
 
     def weights(name: str, *shape: int) -> onnx.TensorProto:
@@ -34,7 +35,7 @@ def write_model(path: Path) -> None:
         helper.make_node("Conv", ["x0", "w1", "b1"], ["y1"], pads=[1] * 4, strides=[2, 2]),
         helper.make_node("Relu", ["y1"], ["r1"]),
         helper.make_node("Conv", ["r1", "w2", "b2"], ["y2"], pads=[1] * 4),
-        helper.make_node("HardSwish", ["y2"], ["r2"]),
+        helper.make_node("Sin", ["y2"], ["r2"]),
         helper.make_node("Conv", ["r2", "w3", "b3"], ["y3"]),
         helper.make_node("GlobalAveragePool", ["y3"], ["g"]),
         helper.make_node("Flatten", ["g"], ["f"]),
@@ -65,7 +66,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with mixed.onnx and mixed.elf with its CPU parts for this machine."""
     folder = tmp_path_factory.mktemp("mixed")
     write_model(folder / "mixed.onnx")
-    command = ["build", str(folder / "mixed.onnx"), "--target", "zu2", "--search", "none", "--board", "host"]
+    command = ["build", str(folder / "mixed.onnx"), "--target", "zu2", "--board", "host"]
     assert run(["accel", *command, "-o", str(folder / "mixed.elf")]) == 0
     return folder
 
@@ -83,10 +84,16 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 def test_the_parts_lie_beside_the_program() -> None:
     program = read_elf(Path("mixed.elf"))
 
-    assert program.libraries == ("libmixed_before.so", "libmixed_after.so")
+    assert program.libraries == ("libmixed_before.so", "libmixed_1.so", "libmixed_after.so")
     assert all(Path(name).is_file() for name in program.libraries)
-    assert program.host.before.nodes == ("x0",)
-    assert set(program.host.after.nodes) == {"y2.hard_swish", "y3", "g", "l", "p"}
+    assert [part.nodes for part in program.host.cpu] == [("x0",), ("y2.sin",), ("l", "p")]
+    assert [segment.nodes for segment in program.segments] == [("y1", "y2"), ("y3", "g")]
+
+
+def test_all_segments_are_simulated_and_compared_with_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "validate", "mixed.elf", "--model", "mixed.onnx", "--json")["mismatches"] == 0
+    simulated = printed(capsys, "simulate", "mixed.elf", "--json")
+    assert simulated["cycles"] == sum(simulate(job).cycles for job in read_elf(Path("mixed.elf")).jobs())
 
 
 def test_a_run_computes_the_whole_network(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,7 +125,7 @@ def test_without_its_libraries_a_run_is_refused_and_the_accelerator_runs_alone(
     assert run(["accel", "run", "mixed.elf", "--seed", "0", "--accelerator", "--json"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["computed"] == "accelerator"
-    assert "--accelerator: shows the accelerator's outputs; the CPU's 6 nodes are not computed" in output.err
+    assert "--accelerator: shows the accelerator's outputs; the CPU's 4 nodes are not computed" in output.err
 
 
 def test_the_output_of_a_net_that_ends_in_a_transpose_is_the_graphs(
@@ -160,9 +167,9 @@ def test_parts_for_other_processors_are_not_loaded(capsys: pytest.CaptureFixture
 
 
 def test_another_programs_library_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("mixed.elf", "libmixed_before.so"):
+    for name in ("mixed.elf", "libmixed_before.so", "libmixed_after.so"):
         shutil.copyfile(name, tmp_path / name)
-    shutil.copyfile("libmixed_before.so", tmp_path / "libmixed_after.so")
+    shutil.copyfile("libmixed_before.so", tmp_path / "libmixed_1.so")
 
     assert run(["accel", "run", str(tmp_path / "mixed.elf"), "--seed", "0"]) == 2
 
