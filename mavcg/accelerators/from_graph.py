@@ -19,10 +19,12 @@ from mavcg.accelerators.operators.moves import (
     add_reorganise,
     add_reshape,
     add_upsample,
+    find_shuffles,
     find_space_to_depth,
 )
 from mavcg.accelerators.operators.pools import add_mean, add_pool
 from mavcg.accelerators.operators.products import add_conv, add_deconv, add_dense
+from mavcg.accelerators.operators.scales import LOWERED_ACTS, add_channel_pad, add_prelu, add_shuffle, add_single_act
 from mavcg.accelerators.operators.xgraph_maker import XGraphMaker
 from mavcg.accelerators.shapes import NAME, check_xgraph
 from mavcg.accelerators.xgraph import ModelOutput, XGraph, XNode
@@ -70,15 +72,16 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
         if graph.types[name].dtype != "f32":
             raise MavcgError(f"graph {graph.name}: input {name} is {graph.types[name]}; give a model with f32 inputs")
         _add_input(maker, name)
-    blocks = find_space_to_depth(graph)
+    blocks, shuffles = find_space_to_depth(graph), find_shuffles(graph)
+    inner = {name for _, _, inside in blocks.values() for name in inside}
     for node in graph.nodes:
-        if node.output in maker.now:
-            continue  # a transpose of an input
+        if node.output in maker.now or node.output in inner:
+            continue  # a transpose of an input, or a part of a move
         if node.output in blocks:
             add_reorganise(maker, node, *blocks[node.output])
-        elif node.output not in {inner for _, _, inside in blocks.values() for inner in inside} and (
-            not _MAKERS.get(node.op, _is_refused)(maker, node)
-        ):
+        elif node.output in shuffles and maker.image(shuffles[node.output][0]) is not None:
+            add_shuffle(maker, node, *shuffles[node.output])  # nothing reads the transpose any more
+        elif not _MAKERS.get(node.op, _is_refused)(maker, node):
             add_host(maker, node)
     outputs = tuple(map(partial(_output, maker, model), model.outputs, graph.outputs))
     plain = "".join(c if NAME.fullmatch(c) else "_" for c in graph.name) or "net"
@@ -154,6 +157,9 @@ _MAKERS: Mapping[str, Callable[[XGraphMaker, Node], bool]] = {
     "reduce_mean": add_mean,
     **dict.fromkeys(ELTWISE, add_eltwise),
     **dict.fromkeys(UNIT_ACTS, add_unit_act),
+    **dict.fromkeys(LOWERED_ACTS, add_single_act),
+    "prelu": add_prelu,
+    "pad": add_channel_pad,
     "concat": add_concat,
     "reshape": add_reshape,
     "resample": add_upsample,

@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from mavcg.accelerators.isa.forms import FORMS
+from mavcg.accelerators.operators.scales import add_scaled
 from mavcg.accelerators.operators.xgraph_maker import XGraphMaker, accelerator_act, all_finite
-from mavcg.accelerators.xgraph import Parameters, XNode
+from mavcg.accelerators.xgraph import XNode
 from mavcg.graph import Node
 
 ELTWISE = {"add": "add", "sub": "sub", "mul": "mul", "max": "max", "min": "min"}
+MOST_FACTOR = FORMS["misc.upsample"].by_name["factor_rows"].high
 UNIT_ACTS = ("relu", "clip", "leaky_relu")
 
 
@@ -20,18 +23,38 @@ def add_eltwise(maker: XGraphMaker, node: Node) -> bool:
         eltwise = XNode(node.origin or node.output, "eltwise", (a, b), shape, op=ELTWISE[node.op], origin=node.origin)
         maker.add(eltwise, node.output)
         return True
-    return _add_scale(maker, node, shape)
+    return _add_broadcast(maker, node, shape) or _add_scale(maker, node, shape)
+
+
+def _add_broadcast(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
+    """Add an operation on a map and a value for each channel, which nearest upsampling repeats for each pixel.
+
+    Squeeze and excitation ends in such a product. Return False for other operands.
+    """
+    images = [maker.image(name) for name in node.inputs]
+    if any(name is None for name in images) or len(shape) != 4 or not 1 < max(shape[1:3]) <= MOST_FACTOR:
+        return False
+    names = [name for name in images if name is not None]
+    small = [maker.shapes[name] == (shape[0], 1, 1, shape[3]) for name in names]
+    if sum(small) != 1 or maker.shapes[names[small.index(False)]] != shape:
+        return False
+    at, stem = small.index(True), node.origin or node.output
+    factor = (shape[1], shape[2])
+    repeated = XNode(f"{stem}.repeat", "upsample", (names[at],), shape, factor=factor, origin=node.origin)
+    names[at] = maker.add(repeated, "")
+    maker.add(XNode(stem, "eltwise", tuple(names), shape, op=ELTWISE[node.op], origin=node.origin), node.output)
+    return True
 
 
 def _add_scale(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
-    """Add x * c or x + c as a 1x1 depthwise convolution, with a constant c for each channel or for all.
+    """Add x * c or x + c as a 1x1 convolution by channel, with a constant c for each channel or for all.
 
     Return False for other operators and constants.
     """
     a, b = node.inputs
     for x_name, c_name, first in ((a, b, True), (b, a, False)):
         x, c = maker.image(x_name), maker.constant(c_name)
-        if x is None or c is None or maker.shapes[x] != shape or c.size not in (1, shape[3]) or shape[3] < 2:
+        if x is None or c is None or maker.shapes[x] != shape or c.size not in (1, shape[3]) or len(shape) != 4:
             continue
         if node.op not in ("add", "sub", "mul") or not all_finite(c) or (c.size > 1 and c.shape[-1] != shape[3]):
             return False
@@ -41,8 +64,8 @@ def _add_scale(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
         shift = (
             np.zeros(shape[3], np.float32) if node.op == "mul" else -values if node.op == "sub" and first else values
         )
-        made = XNode(node.origin or node.output, "depthwise", (x,), shape, groups=shape[3], origin=node.origin)
-        maker.add(made, node.output, Parameters(np.ascontiguousarray(scale.reshape(-1, 1, 1, 1)), shift))
+        made = XNode(node.origin or node.output, "depthwise", (x,), shape, origin=node.origin)
+        add_scaled(maker, made, scale, shift, node.output)
         return True
     return False
 

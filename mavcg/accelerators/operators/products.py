@@ -6,6 +6,7 @@ Each operation includes bias and activation.
 import numpy as np
 
 from mavcg.accelerators.operators.host import add_host_act
+from mavcg.accelerators.operators.scales import add_lowered_act
 from mavcg.accelerators.operators.xgraph_maker import XGraphMaker, all_finite, fused_act
 from mavcg.accelerators.xgraph import Parameters, XNode
 from mavcg.graph import Array, Node
@@ -56,8 +57,15 @@ def add_conv(maker: XGraphMaker, node: Node) -> bool:
         )
         maker.add(total, node.output)
     if act is None:
-        add_host_act(maker, node)
+        _add_act(maker, node)
     return True
+
+
+def _add_act(maker: XGraphMaker, node: Node) -> None:
+    """Add a convolution's activation that is not one of its own: as further operations, or as a node of the CPU."""
+    made, act, args = maker.now[node.output], node.attr("act"), tuple(node.attr("act_args"))
+    if not add_lowered_act(maker, made, act, args, node.output, node.origin):
+        add_host_act(maker, node)
 
 
 def _bias(maker: XGraphMaker, node: Node, out_ch: int) -> Array | None:
@@ -91,7 +99,7 @@ def add_deconv(maker: XGraphMaker, node: Node) -> bool:
     )
     maker.add(deconv, node.output, Parameters(w, bias))
     if act is None:
-        add_host_act(maker, node)
+        _add_act(maker, node)
     return True
 
 
