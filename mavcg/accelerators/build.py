@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
+from mavcg.accelerators.codegen.hand_over import assign_operations, hand_over
 from mavcg.accelerators.costs.providers import CostRequest, group_costs
 from mavcg.accelerators.group_search import SEARCHES, TileComparison, choose_groups
 from mavcg.accelerators.groups import FusedGroup
@@ -88,6 +89,7 @@ def build_program(request: ProgramRequest, progress: Progress) -> BuiltProgram:
     with stages.stage("quantise"):
         images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
         graph = quantise(real, images, target.rounding, request.granularity, progress).graph
+        graph = assign_operations(graph, target)
     if not divide(graph).accelerator:
         raise MavcgError(
             f"{model}: the accelerator cannot compute any of its nodes; build it for the CPU by `mavcg build`"
@@ -130,6 +132,7 @@ def build_json(built: BuiltProgram) -> dict[str, Any]:
         ],
         "segments": [{"nodes": list(s.nodes), "operations": s.operations} for s in program.segments],
         "accelerator_share": accelerator_share(built.graph),
+        "hand_over": asdict(hand_over(built.graph, divide(built.graph))),
         "instructions": len(program.instructions),
         "bytes": {
             "code": 4 * sum(instruction.form.words for instruction in program.instructions),

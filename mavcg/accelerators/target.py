@@ -29,7 +29,8 @@ WHOLE: Mapping[str, tuple[int, int, str]] = {
     "misc_parallel": (1, 4096, "elements a cycle"),
 }
 LEAST_MHZ, MOST_MHZ = 1.0, 10_000.0
-KEYS = ("name", "description", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE)
+HOST = ("host_gops", "host_call_us")  # figures of the CPU, which a file may leave out
+KEYS = ("name", "description", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE, *HOST)
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class IsaTarget:
     elements that the unit of element-wise operations and moves writes per cycle. ddr_gb_per_s: 10^9 bytes per second in
     both directions together, for all cores. ddr_latency_cycles: latency of the DDR memory. rounding: rounding of
     shifts, one of fixed_point.ROUNDINGS. dense: "cpu" if fully connected layers run on the CPU, as in the paper, or
-    "accelerator". sources: source of each figure.
+    "accelerator". host_gops: 10^9 operations of f32 convolutions per second on the CPU. host_call_us: time from the
+    submission of a job to its start and from its end to the host's return, in microseconds; both None if unknown.
+    sources: source of each figure.
     """
 
     name: str
@@ -63,6 +66,8 @@ class IsaTarget:
     ddr_latency_cycles: int
     rounding: str
     dense: str
+    host_gops: float | None = None
+    host_call_us: float | None = None
     sources: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -124,8 +129,10 @@ def read_target(path: Path) -> IsaTarget:
     name = schema.profile_name(path, table)
     sources: list[tuple[str, str]] = []
 
-    def value(key: str) -> Any:
+    def value(key: str, optional: bool = False) -> Any:
         fact = schema.value_and_source(path, table, key)
+        if fact is None and optional:
+            return None
         if fact is None:
             raise schema.refuse(path, key, "missing", f'write {key} = {{ value = ..., source = "..." }}')
         sources.append((key, fact[1]))
@@ -142,11 +149,20 @@ def read_target(path: Path) -> IsaTarget:
         ddr_gb_per_s=schema.rate(path, value("ddr_gb_per_s"), "ddr_gb_per_s"),
         rounding=schema.one_of(path, value("rounding"), "rounding", ROUNDINGS),
         dense=schema.one_of(path, value("dense"), "dense", ("cpu", "accelerator")),
+        host_gops=_positive(path, value("host_gops", optional=True), "host_gops"),
+        host_call_us=_positive(path, value("host_call_us", optional=True), "host_call_us"),
         **whole,
         sources=tuple(sources),
     )
     check_sizes(path, target)
     return target
+
+
+def _positive(path: Path, value: object, key: str) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e6):
+        wrong = f"{schema.value_text(value)} is not a number above 0 and at most 1000000"
+        raise schema.refuse(path, key, wrong, "give a number in that range, or remove the fact")
+    return None if value is None else float(value)
 
 
 def frequency_of(path: Path, value: object, key_path: str) -> float:

@@ -36,7 +36,7 @@ class XNode:
     bound of clip, or slope of leaky, as real numbers. radix: radix position of the tensor; None before quantisation,
     and for a host node whose result stays f32. weight_radix: radix position of the weights, one or one for each output
     channel; () before quantisation. bias_steps: what quantisation adds to each output channel's integer bias; () for
-    nothing. origin: node of the user's file.
+    nothing. origin: node of the user's file. on_cpu: True if the CPU computes it though the accelerator could.
     """
 
     name: str
@@ -58,6 +58,7 @@ class XNode:
     weight_radix: tuple[int, ...] = ()
     bias_steps: tuple[int, ...] = ()
     origin: str = ""
+    on_cpu: bool = False
 
     @property
     def channels(self) -> int:
@@ -67,7 +68,7 @@ class XNode:
     @property
     def on_accelerator(self) -> bool:
         """Return True if the accelerator executes the node; an input is memory, and a host node runs on the CPU."""
-        return self.kind in ACCELERATED
+        return self.kind in ACCELERATED and not self.on_cpu
 
 
 @dataclass(frozen=True)

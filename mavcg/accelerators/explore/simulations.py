@@ -14,6 +14,7 @@ from pathlib import Path
 import mavcg.accelerators
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
+from mavcg.accelerators.codegen.hand_over import assign_operations
 from mavcg.accelerators.fusion.report import accelerated_operations
 from mavcg.accelerators.group_search import choose_groups
 from mavcg.accelerators.images import seeded_images
@@ -83,7 +84,8 @@ def macs_of(model: str, target: IsaTarget, shapes: GivenShapes) -> int:
 
 def _simulate(task: TargetSimulation) -> SimulatedFigures | None:
     target = task.target
-    graph = _quantized_network(_QuantisedModel(task.model, task.digest, target.rounding, target.dense, target))
+    quantised = _quantized_network(_QuantisedModel(task.model, task.digest, target.rounding, target.dense, target))
+    graph = assign_operations(quantised, target)
     try:
         chosen = choose_groups(graph, target, task.search, lambda message: None)
         program, _ = generate(graph, chosen.groups, target, lambda message: None)

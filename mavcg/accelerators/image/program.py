@@ -10,7 +10,7 @@ from msgspec import Meta
 from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.accelerators.image.host import HostPlan, Radix, host_fault
 from mavcg.accelerators.isa.instruction import AccelInstruction
-from mavcg.accelerators.target import WHOLE, IsaTarget
+from mavcg.accelerators.target import HOST, WHOLE, IsaTarget
 from mavcg.errors import MavcgError
 from mavcg.files.decode import decode
 
@@ -236,8 +236,8 @@ def _target_fault(target: IsaTarget) -> str:
     for key, (low, high, unit) in WHOLE.items():
         if not low <= getattr(target, key) <= high:
             return f"target.{key}: {getattr(target, key)} is not {low} to {high} {unit}"
-    for key in ("frequency_mhz", "ddr_gb_per_s"):
-        if not 1e-6 <= getattr(target, key) <= 1e6:
+    for key in ("frequency_mhz", "ddr_gb_per_s", *HOST):
+        if (rate := getattr(target, key)) is not None and not 1e-6 <= rate <= 1e6:
             return f"target.{key}: {getattr(target, key)} is not a rate from 0.000001 to 1000000"
     if target.ic_parallel % 2 or target.rounding not in ROUNDINGS:
         return f"target: ic_parallel {target.ic_parallel}, rounding {target.rounding!r}"

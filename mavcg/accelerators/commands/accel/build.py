@@ -85,8 +85,9 @@ def run_build(options: AccelBuildOptions) -> None:
     """Compile a network for an accelerator with an instruction set, into one ELF file.
 
     The file has the 8-bit program, its parameters and its addresses. Nodes that the accelerator has no instruction for
-    are listed; the CPU computes them before or after. With --board or --cores they become model libraries beside the
-    program, with a version for each core type; `mavcg accel host` writes the C code that loads both.
+    are listed; the CPU computes them before, between and after the segments of the program. With --board or --cores
+    they become model libraries beside the program, with a version for each core type; `mavcg accel host` writes the C
+    code that loads both.
 
     \b
     mavcg accel build resnet50.onnx --target zu2 --calibrate images.npz -o resnet50.elf
@@ -145,6 +146,10 @@ def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     fused = sum(len(group) > 1 for group in report["groups"])
     out.print(f"{report['network']} for {report['target']}: {output}, {size} bytes")
     out.print(f"  {report['nodes']} nodes in {len(report['groups'])} groups, {fused} of them fused")
+    moved, share = report["hand_over"]["moved_bytes"], 100 * report["accelerator_share"]
+    out.print(
+        f"  {len(report['segments'])} segments; {share:.1f} % of the convolutions' operations; {moved} bytes move"
+    )
     out.print(
         f"  {report['instructions']} instructions; bytes: "
         + ", ".join(f"{name} {count}" for name, count in report["bytes"].items())

@@ -36,6 +36,8 @@ def targets(
     ddr_gb_per_s, ddr_latency_cycles            off-chip memory, for all cores together
     rounding            rounding of shifts: half_up, half_away or floor
     dense               where fully connected layers run: "cpu" or "accelerator"
+    host_gops, host_call_us    the CPU's 10^9 operations per second, and the time of a job's call; may be left out:
+                        then each operation that the accelerator has stays there, however small
 
     A file also has description, and name, which need not be the file's. Start from an existing one: `mavcg accel
     targets zu2` prints the path of its file. Your own targets are found in the folders isa_targets/ of MAVCG_PROFILES,

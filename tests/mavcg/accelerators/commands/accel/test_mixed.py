@@ -20,6 +20,7 @@ from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.validate import integer_images
 from mavcg.cli.app import run
+from mavcg.profiles.load import HERE
 
 
 def write_model(path: Path) -> None:
@@ -66,7 +67,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with mixed.onnx and mixed.elf with its CPU parts for this machine."""
     folder = tmp_path_factory.mktemp("mixed")
     write_model(folder / "mixed.onnx")
-    command = ["build", str(folder / "mixed.onnx"), "--target", "zu2", "--board", "host"]
+    # Without the CPU's figures even small segments stay on the accelerator.
+    lines = (HERE / "isa_targets" / "zu2.toml").read_text().splitlines()
+    plain = folder / "plain.toml"
+    plain.write_text("\n".join(line for line in lines if not line.startswith("host_")))
+    command = ["build", str(folder / "mixed.onnx"), "--target", str(plain), "--board", "host"]
     assert run(["accel", *command, "-o", str(folder / "mixed.elf")]) == 0
     return folder
 
@@ -88,6 +93,21 @@ def test_the_parts_lie_beside_the_program() -> None:
     assert all(Path(name).is_file() for name in program.libraries)
     assert [part.nodes for part in program.host.cpu] == [("x0",), ("y2.sin",), ("l", "p")]
     assert [segment.nodes for segment in program.segments] == [("y1", "y2"), ("y3", "g")]
+
+
+def test_a_small_segment_goes_to_the_cpu_where_its_hand_over_costs_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("mixed.onnx", "-o", str(tmp_path / "m.elf"), "--json")
+    apart, weighed = (printed(capsys, "build", *given, "--target", name) for name in ("./plain.toml", "zu2"))
+
+    assert [len(s["nodes"]) for s in apart["segments"]] == [2, 2] and apart["accelerator_share"] == 1.0
+    assert weighed["segments"] == apart["segments"][:1]
+    assert weighed["accelerator_share"] == pytest.approx(
+        apart["segments"][0]["operations"] / sum(s["operations"] for s in apart["segments"])
+    )
+    assert (apart["hand_over"]["calls"], weighed["hand_over"]["calls"]) == (2, 1)
+    assert printed(capsys, "validate", given[2], "--model", "mixed.onnx", "--json")["mismatches"] == 0
 
 
 def test_all_segments_are_simulated_and_compared_with_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
