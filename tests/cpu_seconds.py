@@ -7,7 +7,7 @@ other work, or are threads of one core, count more seconds for the same tests.
 
 import os
 import resource
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,12 @@ def report(by_file: Mapping[str, float], tests: int, made: list[str]) -> Iterato
 
     by_file: seconds by test file, and COLLECTING. made: the libraries of libraries_made_since.
     """
-    folders: Counter[str] = Counter()
+    folders = defaultdict[str, float](float)
     for file, seconds in by_file.items():
         folders[str(Path(file).parent) if file != COLLECTING else COLLECTING] += seconds
-    for what, rows, most in (("folders", folders, MOST_FOLDERS), ("files", Counter(by_file), MOST_FILES)):
+    for what, rows, most in (("folders", folders, MOST_FOLDERS), ("files", by_file, MOST_FILES)):
         yield f"CPU seconds, the {what} that take most:"
-        yield from (f"{seconds:8.1f}  {name}" for name, seconds in rows.most_common(most))
+        yield from (f"{rows[name]:8.1f}  {name}" for name in sorted(rows, key=lambda name: -rows[name])[:most])
     yield f"{tests} tests took {sum(by_file.values()):.0f} CPU seconds; the budget of the fast suite is {BUDGET}"
     if made:
         yield (
@@ -57,7 +57,7 @@ class CpuSeconds:
 
     def __init__(self, config: pytest.Config, zig_cache: Path, now: float) -> None:
         self.config, self.zig_cache, self.start = config, zig_cache, now
-        self.by_file: Counter[str] = Counter()
+        self.by_file = defaultdict[str, float](float)
         self.tests = 0
 
     @pytest.hookimpl(wrapper=True)
@@ -84,7 +84,8 @@ class CpuSeconds:
     def pytest_testnodedown(self, node: Any) -> None:
         tests, by_file = getattr(node, "workeroutput", {}).get("cpu_seconds", (0, {}))
         self.tests += tests
-        self.by_file.update(by_file)
+        for file, seconds in by_file.items():
+            self.by_file[file] += seconds
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for line in report(self.by_file, self.tests, libraries_made_since(self.start, self.zig_cache)):
