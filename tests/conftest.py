@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -237,6 +238,17 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(GOLDEN / request.path.stem / f"{name}.txt", bool(request.config.getoption("--update-golden")))
 
 
+@contextmanager
+def folder_of_all_workers(factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
+    """A folder that the processes which run the tests share, locked: the first fills it, the others find it filled."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    with (folder.parent / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
 EDGE_APP = Path(__file__).parents[1] / "examples/edge_app"
 
 
@@ -246,12 +258,8 @@ def edge_app_objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     all workers. Whoever copies it has make compile the kernels only."""
     if not shutil.which("g++") or not shutil.which("make"):
         pytest.skip("needs g++ and make")
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder = shared / "edge_app_objects"
-    objects = [str(folder / f"{path.stem}.o") for path in EDGE_APP.glob("*.cpp")]
-    with open(shared / "edge_app_objects.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with folder_of_all_workers(tmp_path_factory, "edge_app_objects") as folder:
+        objects = [str(folder / f"{path.stem}.o") for path in EDGE_APP.glob("*.cpp")]
         make = ["make", "-s", "-C", str(EDGE_APP), f"BUILD={folder}", "CXXFLAGS=-O1"]
         subprocess.run([*make, *objects], check=True, capture_output=True)
     return folder

@@ -15,6 +15,7 @@ import pytest
 from mavcg.cli.app import run
 from mavcg.hosts.host import host_board
 from mavcg.toolchain.target import host_target
+from tests.conftest import folder_of_all_workers
 from tests.mavcg.children import is_open, may_connect, watched_children, watched_sockets
 from tests.mavcg.paper_setups import paper_convolutions, paper_layers, setups, small_array
 
@@ -186,13 +187,16 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_library(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """libtiny.so of tiny.onnx with one core's version beside generic; build.json beside it is what the build said."""
+    """libtiny.so of tiny.onnx with one core's version beside generic, built once for all workers; build.json beside it
+    is what the build said."""
     if not CORES:
         pytest.skip("libraries are made for AArch64 and x86-64 only")
-    out = tmp_path_factory.mktemp("tiny_library") / "libtiny.so"
-    command = [sys.executable, "-m", "mavcg.cli", "build", str(tiny_onnx), "--cores", CORES[1], "-o", str(out)]
-    done = subprocess.run([*command, "--threads", "2", "--json"], capture_output=True, text=True, check=True)
-    (out.parent / "build.json").write_text(done.stdout)
+    with folder_of_all_workers(tmp_path_factory, "tiny_library") as folder:
+        out = folder / "libtiny.so"
+        if not (folder / "build.json").exists():
+            command = [sys.executable, "-m", "mavcg.cli", "build", str(tiny_onnx), "--cores", CORES[1], "-o", str(out)]
+            done = subprocess.run([*command, "--threads", "2", "--json"], capture_output=True, text=True, check=True)
+            (folder / "build.json").write_text(done.stdout)
     return out
 
 
