@@ -160,6 +160,7 @@ HANDLERS: Mapping[str, Handler] = {
     "GroupNormalization": group_normalization,
     "LayerNormalization": layer_normalization,
     "RMSNormalization": rms_normalization,
+    "SimplifiedLayerNormalization": rms_normalization,  # onnxruntime's own, in the domain of ONNX
     "LpNormalization": lp_normalization,
     "LRN": lrn,
     "Softmax": softmax,

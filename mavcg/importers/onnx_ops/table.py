@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mavcg.importers.onnx_ops import (
+    attention,
     convolution,
     einsum,
     elementwise,
@@ -20,6 +21,7 @@ from mavcg.importers.onnx_ops import (
     sampling,
     scans,
     shape,
+    transformers,
 )
 from mavcg.importers.onnx_ops.call import Handler
 
@@ -42,8 +44,9 @@ FAMILIES = (
     shape,
 )
 MICROSOFT = "com.microsoft"
+MICROSOFT_FAMILIES = (attention, microsoft, transformers)
 
 HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
     {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
-    | {(MICROSOFT, op): handler for op, handler in microsoft.HANDLERS.items()}
+    | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
 )

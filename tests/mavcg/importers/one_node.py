@@ -31,22 +31,28 @@ def save(
     outputs: Sequence[tuple[str, str]],
     opset: int,
     known: Mapping[str, Array] | None = None,
+    domain: str = "",
     **attributes: Any,
 ) -> Path:
-    """Write a model of one node. outputs: (name, NumPy's name of the type). known: inputs that the file has."""
+    """Write a model of one node. outputs: (name, NumPy's name of the type; "" for one that is absent).
+
+    known: inputs that the file has. An input whose name begins with "no" is absent. opset: of ONNX.
+    """
     onnx = pytest.importorskip("onnx")
     helper, info = onnx.helper, onnx.helper.make_tensor_value_info
     known = known or {}
-    names = [*inputs, *known]
-    node = helper.make_node(op, names, [name for name, _ in outputs], "the_node", **attributes)
+    names = ["" if name.startswith("no") else name for name in (*inputs, *known)]
+    made = [name if type else "" for name, type in outputs]
+    node = helper.make_node(op, names, made, "the_node", domain=domain, **attributes)
     graph = helper.make_graph(
         [node],
         "g",
-        [info(name, NUMBERS[str(array.dtype)], array.shape) for name, array in inputs.items()],
-        [info(name, NUMBERS[type], None) for name, type in outputs],
+        [info(name, NUMBERS[str(array.dtype)], array.shape) for name, array in inputs.items() if name in names],
+        [info(name, NUMBERS[type], None) for name, type in outputs if type],
         [onnx.numpy_helper.from_array(array, name) for name, array in known.items()],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), path)
+    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
     return path
 
 

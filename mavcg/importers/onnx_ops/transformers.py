@@ -1,0 +1,179 @@
+"""Handlers of the operators that onnxruntime's tools fuse in transformers (domain com.microsoft), attention apart.
+
+Source: onnxruntime, "Contrib operators" (docs/ContribOperators.md), version 1.32.
+"""
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from mavcg.graph import Array
+from mavcg.importers import indices
+from mavcg.importers.call import known_at_build
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.onnx_ops.indexing import cut
+from mavcg.importers.onnx_ops.shape import count_size
+
+_EPSILON = 1e-12  # onnxruntime's default for the fused norms
+
+
+def _normalise(call: OnnxCall, x: Value, gamma: Value, beta: Value | None, simplified: bool) -> Value:
+    """Return x normalised over its last axis; simplified: by the root of the mean square alone."""
+    epsilon = call.attr_float("epsilon", _EPSILON)
+    if gamma.shape != x.shape[-1:] or (beta is not None and beta.shape != gamma.shape):
+        raise call.fail(f"gamma {gamma.type} for {x.type}; {x.shape[-1]} elements are needed")
+    if not simplified:
+        return call.add("layer_norm", x, gamma, beta, axis=x.rank - 1, epsilon=epsilon)
+    squares = call.add("reduce_mean", call.add("mul", x, x), axes=(x.rank - 1,), keepdims=True)
+    spread = call.add("sqrt", call.add("add", squares, call.scalar(epsilon, squares)))
+    return call.add("mul", call.add("div", x, spread), gamma)
+
+
+@round_once
+def skip_layer_normalization(call: OnnxCall) -> Results:
+    """Import SkipLayerNormalization and SkipSimplifiedLayerNormalization; the sum that is normalised is output 3."""
+    x, skip, gamma = call.input(0, rank_min=2), call.input(1), call.input(2)
+    simplified = call.op.endswith("SkipSimplifiedLayerNormalization")
+    beta, bias = (None, call.maybe(3)) if simplified else (call.maybe(3), call.maybe(4))
+    total = call.add("add", x, skip)
+    if total.shape != x.shape:
+        raise call.fail(f"skip {skip.type} does not broadcast to {x.type}")
+    total = total if bias is None else call.add("add", total, bias)
+    return _normalise(call, total, gamma, beta, simplified), None, None, total
+
+
+@round_once
+def embed_layer_normalization(call: OnnxCall) -> Results:
+    """Import EmbedLayerNormalization: sums of two or three embeddings, normalised; the number of tokens; the sums."""
+    ids = call.input(0, rank=2)
+    segments, words, positions = call.maybe(1), call.input(2, rank=2), call.input(3, rank=2)
+    segment_rows, gamma, beta, mask, position_ids = (call.maybe(i) for i in range(4, 9))
+    batch, length = ids.shape
+    total = indices.gather_along(call, words, ids, 0)
+    if position_ids is not None:
+        place = indices.gather_along(call, positions, position_ids, 0)
+    elif length <= positions.shape[0]:
+        place = cut(call, positions, {0: (0, length, 1)})
+    else:
+        raise call.fail(f"{length} tokens where position_embedding has {positions.shape[0]} rows")
+    total = call.add("add", total, place)
+    if segments is not None:
+        if segment_rows is None:
+            raise call.fail("segment_ids without segment_embedding")
+        total = call.add("add", total, indices.gather_along(call, segment_rows, segments, 0))
+    counted = constant(np.zeros(batch, np.int32))
+    if mask is not None:
+        ones = call.cast(call.add("equal", mask, call.scalar(1, mask)), "i32")
+        counted = call.add("reduce_sum", ones, axes=(1,), keepdims=False)
+    if gamma is None or total.rank != 3:
+        raise call.fail(f"gamma is missing, or {total.type} where three dimensions are needed")
+    return _normalise(call, total, gamma, beta, False), counted, total
+
+
+@round_once
+def rotary_embedding(call: OnnxCall) -> Results:
+    """Import RotaryEmbedding of [batch, tokens, hidden] or [batch, heads, tokens, head]; the rest of a head stays."""
+    x, position_ids = call.input(0, rank_min=3), call.input(1)
+    cos, sin = call.input(2, rank=2), call.input(3, rank=2)
+    rotated, heads = call.attr_int("rotary_embedding_dim", 0), call.attr_int("num_heads", 0)
+    if call.attr_bool("is_packed_batching"):
+        raise call.unsupported("is_packed_batching is 1", "0")
+    head = 2 * cos.shape[1]
+    shape = x.shape
+    if x.rank == 3:
+        head = shape[2] // heads if rotated and heads else head
+        if not head or shape[2] % head:
+            raise call.fail(f"{x.type} in heads of {head}")
+        x = call.transpose(call.reshape(x, (*shape[:2], shape[2] // head, head)), (0, 2, 1, 3))
+    batch, count, length, head = x.shape
+    rotated = rotated or head
+    if cos.shape != sin.shape or 2 * cos.shape[1] != rotated or rotated > head:
+        raise call.fail(f"caches {cos.type} and {sin.type} for {rotated} of {head} elements of a head")
+    if position_ids.type.elements == 1:
+        offsets = constant(np.arange(length, dtype=np.int64))
+        position_ids = call.reshape(
+            call.add("add", call.reshape(call.cast(position_ids, "i64"), (1,)), offsets), (1, length)
+        )
+    elif position_ids.shape != (batch, length):
+        raise call.fail(f"position_ids {position_ids.type} where [{batch}, {length}] is needed")
+    angles = []
+    for cache in (cos, sin):
+        rows = indices.gather_along(call, cache, position_ids, 0)
+        angles.append(call.reshape(rows, (rows.shape[0], 1, length, rotated // 2)))
+    if call.attr_bool("interleaved"):
+        pairs = call.reshape(cut(call, x, {3: (0, rotated, 1)}), (batch, count, length, rotated // 2, 2))
+        first, second = (
+            call.reshape(cut(call, pairs, {4: (i, i + 1, 1)}), (batch, count, length, rotated // 2)) for i in (0, 1)
+        )
+    else:
+        first, second = cut(call, x, {3: (0, rotated // 2, 1)}), cut(call, x, {3: (rotated // 2, rotated, 1)})
+    turned = [
+        call.add("sub", call.add("mul", first, angles[0]), call.add("mul", second, angles[1])),
+        call.add("add", call.add("mul", second, angles[0]), call.add("mul", first, angles[1])),
+    ]
+    if call.attr_bool("interleaved"):
+        columns = [call.reshape(part, (*part.shape, 1)) for part in turned]
+        turned = [call.reshape(call.add("concat", *columns, axis=4), (batch, count, length, rotated))]
+    rest = [cut(call, x, {3: (rotated, head, 1)})] if rotated < head else []
+    made = call.add("concat", *turned, *rest, axis=3) if len(turned) + len(rest) > 1 else turned[0]
+    if len(shape) == 3:
+        made = call.reshape(call.transpose(made, (0, 2, 1, 3)), shape)
+    return made
+
+
+def unpack_bits(packed: Array, bits: int, count: int) -> Array:
+    """Return the first `count` unsigned numbers of each row of bytes, which begin at the lowest bits of the first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return numbers.reshape(*packed.shape[:-1], -1)[..., :count]
+
+
+@round_once
+@known_at_build("B", "scales", "zero_points")
+def matmul_nbits(call: OnnxCall) -> Results:
+    """Import MatMulNBits: a product with weights of 2, 4 or 8 bits in blocks, which are f32 in the library."""
+    x, bias = call.input(0, rank_min=2), call.maybe(5)
+    depth, width = call.attr_int("K"), call.attr_int("N")
+    bits, block = call.attr_int("bits", 4), call.attr_int("block_size")
+    if bits not in (2, 4, 8) or block < 16 or block & (block - 1) or min(depth, width) < 1:
+        raise call.fail(f"K {depth}, N {width}, bits {bits}, block_size {block}")
+    if call.maybe(4) is not None:
+        raise call.unsupported("g_idx", "blocks of neighbours")
+    blocks = -(-depth // block)
+    packed, scales = call.array(1, "B"), call.array(2, "scales")
+    if packed.dtype != np.uint8 or packed.size != width * blocks * block * bits // 8 or scales.size != width * blocks:
+        raise call.fail(f"B {list(packed.shape)} and {scales.size} scales for {width} x {blocks} blocks of {block}")
+    if x.shape[-1] != depth or (bias is not None and bias.shape != (width,)):
+        raise call.fail(f"its input 0 is {x.type} where [.., {depth}] is needed")
+    count_size(call, width * blocks * block, 4)
+    numbers = unpack_bits(packed.reshape(width, blocks, -1), bits, block)
+    zeros = _zero_points(call, width, blocks, bits)
+    weights = (numbers.astype(np.float32) - zeros[..., None]) * scales.reshape(width, blocks, 1).astype(np.float32)
+    matrix = np.ascontiguousarray(weights.reshape(width, blocks * block)[:, :depth].T)
+    rows = call.reshape(x, (prod(x.shape[:-1]), depth))
+    made = call.add("matmul", rows, constant(matrix, x.dtype, "weights"), bias)
+    return call.reshape(made, (*x.shape[:-1], width))
+
+
+def _zero_points(call: OnnxCall, width: int, blocks: int, bits: int) -> Array:
+    """Return the zero points, f32 [width, blocks]: packed as the weights are, or floats, or half of the range."""
+    given = call.maybe_array(3, "zero_points")
+    if given is None:
+        return np.full((width, blocks), 1 << (bits - 1), np.float32)
+    row = -(-blocks * bits // 8)
+    if given.dtype == np.uint8 and given.size == width * row:
+        return unpack_bits(given.reshape(width, row), bits, blocks).astype(np.float32)
+    if given.dtype.kind == "f" and given.size == width * blocks:
+        return given.reshape(width, blocks).astype(np.float32)
+    raise call.fail(f"zero_points {given.dtype}{list(given.shape)} for {width} x {blocks} blocks")
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "SkipLayerNormalization": skip_layer_normalization,
+    "SkipSimplifiedLayerNormalization": skip_layer_normalization,
+    "EmbedLayerNormalization": embed_layer_normalization,
+    "RotaryEmbedding": rotary_embedding,
+    "MatMulNBits": matmul_nbits,
+}
