@@ -1,20 +1,12 @@
 /* Contexts: write quantised inputs into the device's memory, run the segments' jobs, read their results, and run the CPU
  * parts before, between and after them. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "buffers.h"
 #include "program.h"
 
 enum { DEFAULT_TIMEOUT_MS = 10000 };
-
-/* Buffers of a value, dense in the order N, H, W, C: int8 if it has a radix position; f32 if a CPU part computes it, or
- * if it has no radix position. */
-struct buffer {
-    int8_t *integers;
-    float *reals;
-};
 
 struct mavcg_accel_context {
     mavcg_accel_program *program;
@@ -32,43 +24,6 @@ struct mavcg_accel_context {
     char message[MESSAGE_BYTES];
 };
 
-/* Compute floor(real * 2^radix + 1/2), saturated, as the compiler quantises. NaN becomes 0. */
-static int8_t quantise(float real, int radix) {
-    double scaled = floor(ldexp((double)real, radix) + 0.5);
-    if (scaled > INT8_MAX) return INT8_MAX;
-    if (scaled < INT8_MIN) return INT8_MIN;
-    return isnan(scaled) ? 0 : (int8_t)scaled;
-}
-
-/* Allocate the f32 buffers of values; not_stored: only of those without a radix position. */
-static bool make_reals(mavcg_accel_context *context, const struct value_list *list, bool not_stored) {
-    const struct image *image = &context->program->image;
-    for (uint32_t i = 0; i < list->count; i++) {
-        uint32_t index = list->indices[i];
-        struct buffer *buffer = &context->buffers[index];
-        if (not_stored && image->values[index].tensor.radix != NO_RADIX) continue;
-        if (!buffer->reals && !(buffer->reals = malloc(image->values[index].tensor.elements * sizeof(float))))
-            return false;
-    }
-    return true;
-}
-
-static bool make_buffers(mavcg_accel_context *context) {
-    const struct image *image = &context->program->image;
-    context->buffers = calloc(image->value_count + 1u, sizeof *context->buffers);
-    context->part_inputs = calloc(image->value_count + 1u, sizeof *context->part_inputs);
-    context->part_outputs = calloc(image->value_count + 1u, sizeof *context->part_outputs);
-    if (!context->buffers || !context->part_inputs || !context->part_outputs) return false;
-    for (uint32_t i = 0; i < image->value_count; i++) {
-        size_t elements = image->values[i].tensor.elements;
-        if (image->values[i].tensor.radix != NO_RADIX && !(context->buffers[i].integers = malloc(elements)))
-            return false;
-    }
-    for (uint32_t i = 0; i <= image->segment_count; i++)
-        if (!make_reals(context, &image->parts[i].outputs, false)) return false;
-    return make_reals(context, &image->inputs, true);
-}
-
 static int create_part(const struct loaded_part *part, int threads, void **made) {
     mavcg_options options = {.threads = threads};
     return part->table && part->table->create(&options, made) ? MAVCG_ACCEL_CPU_PART : MAVCG_ACCEL_OK;
@@ -85,7 +40,12 @@ int mavcg_accel_create(mavcg_accel_program *program, uint32_t core, int threads,
     made->core = core;
     made->timeout_ms = DEFAULT_TIMEOUT_MS;
     size_t bytes = (size_t)program->image.feature_bytes;
-    int status = make_buffers(made) ? MAVCG_ACCEL_OK : MAVCG_ACCEL_NO_MEMORY;
+    uint32_t values = program->image.value_count + 1u;
+    made->buffers = make_buffers(&program->image);
+    made->part_inputs = calloc(values, sizeof *made->part_inputs);
+    made->part_outputs = calloc(values, sizeof *made->part_outputs);
+    bool whole = made->buffers && made->part_inputs && made->part_outputs;
+    int status = whole ? MAVCG_ACCEL_OK : MAVCG_ACCEL_NO_MEMORY;
     if (!status && device->allocate(device->context, bytes ? bytes : 1, &made->features))
         status = MAVCG_ACCEL_NO_MEMORY;
     uint32_t parts = program->image.segment_count + 1u;
@@ -106,33 +66,10 @@ void mavcg_accel_destroy(mavcg_accel_context *context) {
         if (context->parts[i]) program->parts[i].table->destroy(context->parts[i]);
     free(context->parts);
     if (context->features.bytes) device->release(device->context, &context->features);
-    for (uint32_t i = 0; context->buffers && i < program->image.value_count; i++) {
-        free(context->buffers[i].integers);
-        free(context->buffers[i].reals);
-    }
-    free(context->buffers);
+    release_buffers(&program->image, context->buffers);
     free(context->part_inputs);
     free(context->part_outputs);
     free(context);
-}
-
-/* Return the index, in the model's own order of dimensions, of the element with dense index `at`. nchw: of the model's
- * order. */
-static size_t model_index(const struct value *value, bool nchw, size_t at) {
-    if (!nchw) return at;
-    size_t channels = value->channels, plane = (size_t)value->dims[2] * (size_t)value->dims[3];
-    size_t channel = at % channels, pixel = at / channels;
-    return (pixel / plane * channels + channel) * plane + pixel % plane;
-}
-
-static void take_input(mavcg_accel_context *context, uint32_t index, const float *input) {
-    const struct value *value = &context->program->image.values[index];
-    struct buffer *buffer = &context->buffers[index];
-    for (size_t i = 0; i < value->tensor.elements; i++) {
-        float real = input[model_index(value, value->nchw, i)];
-        if (buffer->integers) buffer->integers[i] = quantise(real, value->tensor.radix);
-        if (buffer->reals) buffer->reals[i] = real;
-    }
 }
 
 /* Run the CPU part before a segment, or after the last. */
@@ -153,21 +90,9 @@ static int run_part(mavcg_accel_context *context, uint32_t number) {
                     loaded->table->error_text(status));
     for (uint32_t i = 0; i < part->outputs.count; i++) {
         uint32_t index = part->outputs.indices[i];
-        const struct value *value = &image->values[index];
-        struct buffer *buffer = &context->buffers[index];
-        for (size_t e = 0; buffer->integers && e < value->tensor.elements; e++)
-            buffer->integers[e] = quantise(buffer->reals[e], value->tensor.radix);
+        quantise_reals(&image->values[index], &context->buffers[index]);
     }
     return MAVCG_ACCEL_OK;
-}
-
-static void copy_stored(mavcg_accel_context *context, uint32_t index, bool to_device) {
-    const struct value *value = &context->program->image.values[index];
-    int8_t *dense = context->buffers[index].integers;
-    int8_t *stored = (int8_t *)context->features.bytes + value->offset;
-    for (uint32_t pixel = 0; pixel < value->pixels; pixel++, dense += value->channels, stored += value->pixel)
-        if (to_device) memcpy(stored, dense, value->channels);
-        else memcpy(dense, stored, value->channels);
 }
 
 static void write_address(const mavcg_accel_device *device, uint32_t offset, const mavcg_accel_memory *memory,
@@ -195,13 +120,21 @@ static int give_job(mavcg_accel_context *context) {
     return MAVCG_ACCEL_OK;
 }
 
+/* Copy the values of a list to the features segment, or from there. */
+static void copy_list(mavcg_accel_context *context, const struct value_list *list, bool to_device) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct value *value = &context->program->image.values[list->indices[i]];
+        copy_stored(value, &context->buffers[list->indices[i]], context->features.bytes, to_device);
+    }
+}
+
 /* Run the CPU part before a segment, and give its job to the device. */
 static int begin_segment(mavcg_accel_context *context, uint32_t number) {
     const mavcg_accel_device *device = context->program->device;
     const struct value_list *loaded = &context->program->image.segments[number].loaded;
     int status = run_part(context, number);
     if (status) return status;
-    for (uint32_t i = 0; i < loaded->count; i++) copy_stored(context, loaded->indices[i], true);
+    copy_list(context, loaded, true);
     device->sync(device->context, &context->features, MAVCG_ACCEL_TO_DEVICE);
     context->segment = number;
     return give_job(context);
@@ -214,7 +147,10 @@ int mavcg_accel_submit(mavcg_accel_context *context, const float *const *inputs)
         if (!inputs[i]) return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "input %u is NULL", (unsigned)i);
     if (context->submitted || context->computed)
         return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "a run is under way; call mavcg_accel_finish first");
-    for (uint32_t i = 0; i < image->inputs.count; i++) take_input(context, image->inputs.indices[i], inputs[i]);
+    for (uint32_t i = 0; i < image->inputs.count; i++) {
+        uint32_t index = image->inputs.indices[i];
+        take_input(&image->values[index], &context->buffers[index], inputs[i]);
+    }
     context->cycles = 0;
     return begin_segment(context, 0);
 }
@@ -258,15 +194,6 @@ static int wait_for_job(mavcg_accel_context *context) {
     }
 }
 
-static void give_output(mavcg_accel_context *context, const struct output *output, float *made) {
-    const struct value *value = &context->program->image.values[output->value];
-    const struct buffer *buffer = &context->buffers[output->value];
-    for (size_t i = 0; i < value->tensor.elements; i++)
-        made[model_index(value, output->nchw, i)] = buffer->integers
-                                                        ? ldexpf((float)buffer->integers[i], -value->tensor.radix)
-                                                        : buffer->reals[i];
-}
-
 int mavcg_accel_advance(mavcg_accel_context *context, int *more) {
     if (!context || !more) return MAVCG_ACCEL_BAD_ARGUMENT;
     *more = 0;
@@ -279,7 +206,7 @@ int mavcg_accel_advance(mavcg_accel_context *context, int *more) {
     const struct image *image = &context->program->image;
     const struct value_list *saved = &image->segments[context->segment].saved;
     device->sync(device->context, &context->features, MAVCG_ACCEL_FROM_DEVICE);
-    for (uint32_t i = 0; i < saved->count; i++) copy_stored(context, saved->indices[i], false);
+    copy_list(context, saved, false);
     *more = context->segment + 1 < image->segment_count;
     context->computed = !*more;
     return *more ? begin_segment(context, context->segment + 1) : MAVCG_ACCEL_OK;
@@ -296,7 +223,10 @@ int mavcg_accel_finish(mavcg_accel_context *context, float *const *outputs) {
     context->computed = false;
     status = run_part(context, image->segment_count);
     if (status) return status;
-    for (uint32_t i = 0; i < image->output_count; i++) give_output(context, &image->outputs[i], outputs[i]);
+    for (uint32_t i = 0; i < image->output_count; i++) {
+        const struct output *output = &image->outputs[i];
+        give_output(output, &image->values[output->value], &context->buffers[output->value], outputs[i]);
+    }
     return MAVCG_ACCEL_OK;
 }
 
