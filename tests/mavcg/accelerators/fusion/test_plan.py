@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mavcg.accelerators.concats import placements
@@ -16,6 +17,8 @@ from mavcg.accelerators.fusion.work import group_work
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
+from mavcg.graph import TensorType
+from mavcg.graph.builder import GraphBuilder
 from tests.mavcg.accelerators.test_from_graph import network
 from tests.mavcg.accelerators.xgraph_text import parse_xgraph
 
@@ -208,3 +211,23 @@ def test_a_concat_without_copies_costs_nothing(graph: XGraph) -> None:
 
     assert total_cost is not None and total_cost.cycles == 0
     assert {placements(graph)[part].root for part in graph.by_name()[name].inputs} == {name}
+
+
+def test_what_stands_for_one_operator_runs_as_one_group() -> None:
+    """Maps of 1 MB that do not fit on chip: a gate and its product, a repeated value and its product, upsampling."""
+    b = GraphBuilder("net")
+    x = b.input("x", TensorType("f32", (1, 128, 128, 64)))
+    swish = b.add("hard_swish", (x,), "swish")
+    value = b.input("value", TensorType("f32", (1, 1, 1, 64)))
+    excited = b.add("mul", (swish, value), "excited")
+    rows = np.arange(256) // 2 - 1 + np.arange(256) % 2
+    index = np.clip(np.stack([rows, rows + 1], axis=1), 0, 127).astype(np.int32)
+    weight = np.where(np.arange(256)[:, None] % 2 == 0, [0.25, 0.75], [0.75, 0.25]).astype(np.float32)
+    graph = xgraph_of(b.finish((b.add("resample", (excited, b.constant(index), b.constant(weight)), "up", axis=1),)))
+
+    choices = choose_fusion(graph, ZU2, read_templates(), ModelledGroupCosts(ZU2), ("exact",))
+
+    groups = {group.nodes for group in choices.plan("exact").groups}
+    assert ("x.gate", "swish") in groups
+    assert ("excited.repeat", "excited") in groups
+    assert ("up.twice", "up.wide", "up") in groups
