@@ -166,7 +166,7 @@ def test_inspect_names_what_the_linked_code_needs(linked: Path, mavcg: Any) -> N
         f"take.{core}": ["lse"] for core in ("cortex-a55", "cortex-a75")
     }
     code = function_extensions(linked / "app")
-    assert all(code[name] == set(own) for name, own in needs.items() if name in code)
+    assert all(code[name] == frozenset(own) for name, own in needs.items() if name in code)
     assert {"add.generic", "add.cortex-a55", "take.generic", "take.cortex-a55"} <= needs.keys() & code.keys()
 
 
@@ -238,7 +238,7 @@ def test_this_machines_versions(folder: Path, mavcg: Any) -> None:
     printed = {shell(folder, "./app", MAVCG_CPU_MAP=f"all={core}").stdout for core in ("generic", *CORES)}
     assert len(printed) == 1 and printed != {""}
     needs, code = inspected(folder / "app", mavcg), function_extensions(folder / "app")
-    assert {name: set(needs[name]) for name in needs if name in code} == {n: code[n] for n in needs if n in code}
+    assert {name: frozenset(needs[name]) for name in needs if name in code} == {n: code[n] for n in needs if n in code}
     assert set(needs[f"add.{CORES[0]}"]) < usable_extensions(load_core(CORES[0]))
 
 
