@@ -54,7 +54,7 @@ def _add_scale(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
     a, b = node.inputs
     for x_name, c_name, first in ((a, b, True), (b, a, False)):
         x, c = maker.image(x_name), maker.constant(c_name)
-        if x is None or c is None or maker.shapes[x] != shape or c.size not in (1, shape[3]) or len(shape) != 4:
+        if x is None or c is None or maker.shapes[x] != shape or c.size not in (1, shape[3]):
             continue
         if node.op not in ("add", "sub", "mul") or not all_finite(c) or (c.size > 1 and c.shape[-1] != shape[3]):
             return False

@@ -50,7 +50,7 @@ def add_lowered_act(
     x: its map. stem: name of the result; "" for one that names x.
     """
     shape = maker.shapes[x]
-    if act not in LOWERED_ACTS or len(shape) != 4:
+    if act not in LOWERED_ACTS:
         return False
     name, ones = stem or f"{x}.{act}", np.ones(shape[3], np.float32)
     alpha, beta = args if act == "hard_sigmoid" else (1 / 6, 0.5)

@@ -43,8 +43,8 @@ class XGraphMaker:
 
     def image(self, tensor: str) -> str | None:
         """Return the XGraph's node for a tensor that is a feature map in both graphs; None for other tensors."""
-        name = self.now.get(tensor)
-        return name if name is not None and self.shapes[name] == self.graph.types[tensor].shape else None
+        name, shape = self.now.get(tensor), self.graph.types[tensor].shape
+        return name if name is not None and len(shape) == 4 and self.shapes[name] == shape else None
 
     def constant(self, tensor: str) -> Array | None:
         """Return the array of an f32 constant; None for other tensors."""

@@ -99,6 +99,21 @@ def test_what_differs_stays_with_the_cpu() -> None:
     assert {node.op for node in xgraph.nodes if node.kind == "host"} == {"resample", "pad", "prelu"}
 
 
+def test_operators_on_vectors_behind_the_cpu_stay_there() -> None:
+    b = GraphBuilder("net")
+    mean = b.add("reduce_mean", (b.input("x", TensorType("f32", SHAPE)),), axes=(1, 2), keepdims=False)
+    one, other = (b.add("matmul", (mean, b.constant(scale * numbers(8, 5)))) for scale in (1, 3))
+    scaled = b.add("mul", (b.add("sub", (one, other)), b.constant(numbers(5))))
+    graph = b.finish((b.add("clip", (scaled,), lo=-1.0, hi=1.0),))
+
+    xgraph = xgraph_of(graph)
+
+    assert [node.op for node in xgraph.nodes if node.kind == "host"] == ["matmul", "matmul", "sub", "mul", "clip"]
+    x = numbers(*SHAPE)
+    (expected,) = run(graph, x)
+    np.testing.assert_allclose(evaluate_f32(xgraph, {"x": x})[xgraph.outputs[0]], expected, rtol=1e-5, atol=1e-5)
+
+
 def test_the_share_counts_the_models_convolutions() -> None:
     b = GraphBuilder("net")
     x = b.input("x", TensorType("f32", SHAPE))
