@@ -46,6 +46,7 @@ def test_the_page_s_example(here: Path, mavcg: Mavcg) -> None:
             y, h = session.run(["y", "h_next"], {"x": chunk, "h": h})
             np.testing.assert_allclose(model.run(chunk)[0], y, rtol=1e-5, atol=1e-6)
 
+    assert mavcg("bench", "libgru.so", "--runs", "3").status == 0  # the states go on
     assert "states: h f32[1,1,16] in place; 64 B" in mavcg("inspect", "libgru.so").stdout
     first = (
         mavcg("run", "libgru.so", "--seed", "0", "-o", "a.npz"),
