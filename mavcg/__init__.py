@@ -1,8 +1,9 @@
 """mavcg: one library, the right machine code on every core of a heterogeneous processor."""
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers take it as true; to import typing takes as long as `mavcg launch` may
 if TYPE_CHECKING:
+    from typing import Any
+
     from mavcg.runtime.application import LoadedApplication as LoadedApplication
     from mavcg.runtime.application import load_application as load_application
     from mavcg.runtime.loading import Model as Model
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import what loads libraries on its first use: `import mavcg` alone imports nothing heavy."""
     if name in ("load", "Model"):
         from mavcg.runtime import loading

@@ -16,10 +16,7 @@ import sys
 def main() -> None:
     """Run the command line of this process, and exit with 0: done, 2: bad input or usage, or 1: a fault of mavcg."""
     _leave_current_folder()  # before anything else is imported
-    from mavcg.files.scratch import remove_on_signals
-
     _open_streams()
-    remove_on_signals()
     # Graphs and IR are many long-lived objects: with Python's default threshold, garbage collection takes a quarter of
     # the time of emitting kernels.
     gc.set_threshold(300_000)
@@ -27,10 +24,27 @@ def main() -> None:
         # A compiler launcher runs once per file: it imports only what a file without hot functions needs.
         from mavcg.cli.launch import launch
 
+        _end_on_signals()
         sys.exit(launch(sys.argv[2:]))
     from mavcg.cli.app import run
+    from mavcg.files.scratch import remove_on_signals
 
+    remove_on_signals()
     sys.exit(run(sys.argv[1:]))
+
+
+def _end_on_signals() -> None:
+    """Do what remove_on_signals does, with its imports only when a signal comes."""
+    import signal
+
+    def end(number: int, frame: object) -> None:
+        from mavcg.files.scratch import end_by_signal
+
+        end_by_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 def _leave_current_folder() -> None:

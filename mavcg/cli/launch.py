@@ -1,10 +1,11 @@
-"""The verb `mavcg launch`: a compiler launcher that adds versions of hot functions to the objects that are compiled."""
+"""The verb `mavcg launch`: a compiler launcher that adds versions of hot functions to the objects that are compiled.
+
+It runs once per file of a build: what a file without hot functions does not need is imported where it is used.
+"""
 
 import os
-from pathlib import Path
 
-from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
-from mavcg.text.terminal import say, say_error, say_lines, show
+from mavcg.program.cold_launch import is_cold, plain_command
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.."
 HELP = """\
@@ -35,6 +36,8 @@ def launch(arguments: list[str]) -> int:
     while arguments and arguments[0].startswith("-"):
         option, arguments = arguments[0], arguments[1:]
         if option in ("-h", "--help"):
+            from mavcg.text.terminal import show
+
             show(f"{USAGE}\n\n{HELP.rstrip()}")
             return 0
         if option == "--strict":
@@ -48,17 +51,22 @@ def launch(arguments: list[str]) -> int:
             arguments = arguments if "=" in option else arguments[1:]
             max_growth = _percentage(value)
             if max_growth is None:
-                say(f"launch --max-growth {value}: is not a percentage of 0 or more; give one, such as 50")
-                return EXIT_BAD_INPUT
+                return _refuse(f"launch --max-growth {value}: is not a percentage of 0 or more; give one, such as 50")
         elif option == "--":
             break
         else:
-            say(f"launch {option}: is not an option of mavcg launch; {USAGE}")
-            return EXIT_BAD_INPUT
+            return _refuse(f"launch {option}: is not an option of mavcg launch; {USAGE}")
     if not arguments:
-        say(f"launch: no compiler is named; {USAGE}")
-        return EXIT_BAD_INPUT
+        return _refuse(f"launch: no compiler is named; {USAGE}")
     return _launch(arguments, config, strict, max_growth)
+
+
+def _refuse(message: str) -> int:
+    from mavcg.console.error_exit import EXIT_BAD_INPUT
+    from mavcg.text.terminal import say
+
+    say(message)
+    return EXIT_BAD_INPUT
 
 
 def _percentage(value: str) -> float | None:
@@ -70,10 +78,48 @@ def _percentage(value: str) -> float | None:
 
 
 def _launch(command: list[str], config: str | None, strict: bool, max_growth: float | None) -> int:
+    status = _run_plain(command)
+    compiled = plain_command(command) if status == 0 else None
+    if compiled and is_cold(compiled, config):
+        return 0
+    return _launch_in_full(command, config, strict, max_growth, status)
+
+
+def _run_plain(command: list[str]) -> int | None:
+    """Run a compiler, as subprocess does but without its imports; return its exit status, None if it cannot be run."""
+    import signal
+
+    # Python ignores these signals; compilers must not.
+    ignored = [getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ") if hasattr(signal, name)]
+    try:
+        process = os.posix_spawnp(command[0], command, os.environ, setsigdef=ignored)
+    except OSError:
+        return None
+    return _wait(process)
+
+
+def _wait(process: int) -> int:
+    try:
+        _, ended = os.waitpid(process, 0)
+    except KeyboardInterrupt:  # the compiler gets it too, and removes its files
+        os.waitpid(process, 0)
+        raise
+    status = os.waitstatus_to_exitcode(ended)
+    return status if status >= 0 else 128 - status  # killed by a signal: the status that shells return
+
+
+def _launch_in_full(
+    command: list[str], config: str | None, strict: bool, max_growth: float | None, status: int | None
+) -> int:
+    """Version the object of a compiler command. status: the compiler's exit status; None if it has not run yet."""
+    from pathlib import Path
+
+    from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
     from mavcg.errors import MavcgError
     from mavcg.program.launching import LaunchOptions, find_config, run_compiler, version_object
+    from mavcg.text.terminal import say, say_error, say_lines
 
-    status = run_compiler(command)
+    status = run_compiler(command) if status is None else status
     if status:
         return status
     options = LaunchOptions(Path(config) if config else find_config(Path.cwd()), strict, max_growth)

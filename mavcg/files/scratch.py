@@ -68,7 +68,7 @@ def remove_on_signals() -> None:
     """
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, _end)
+            signal.signal(number, lambda number, frame: end_by_signal(number))
 
 
 @contextlib.contextmanager
@@ -100,7 +100,8 @@ def _clear() -> None:
         _remove(path)
 
 
-def _end(number: int, frame: object) -> None:
+def end_by_signal(number: int) -> None:
+    """End this process by a signal: end its children and remove the registered paths first."""
     for signal_number in ENDING_SIGNALS:
         signal.signal(signal_number, signal.SIG_IGN)
     _clear()

@@ -13,9 +13,9 @@ from msgspec import Meta
 from mavcg.errors import MavcgError
 from mavcg.files.decode import Document, read_toml
 from mavcg.files.file_types import value_text
+from mavcg.program.cold_launch import FILE_NAME as FILE_NAME
 from mavcg.text.safe_text import c_identifier
 
-FILE_NAME = "mavcg.toml"
 PROFILE_NAME = "mavcg-profile.json"  # file of the profile unless the mavcg.toml names another one
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from mavcg import __version__
 from mavcg.files.whole_file import write_whole
+from mavcg.program.cold_launch import with_dependencies
 from mavcg.program.sources.arguments import words
 from mavcg.program.sources.compile_commands import CompileUnit
-
-_RULE = re.compile(r"(?<!\\):(?=[ \t\n\\])")
 
 
 def dependency_file(unit: CompileUnit) -> Path | None:
@@ -44,22 +43,16 @@ def _unwrap_option(flag: str) -> list[str]:
 
 
 def add_dependencies(path: Path, files: Sequence[Path]) -> None:
-    """Add files to the first rule of a dependency file, unless they are there; without a rule the file stays unchanged.
+    """Add files to the first rule of a dependency file, as with_dependencies does, if the file exists.
 
-    Each file gets an empty rule too, as headers with -MP, so that a build does not fail for a missing profile.
     Raises: MavcgError if the file cannot be written.
     """
     if not path.is_file():
         return
     text = path.read_text(errors="surrogateescape")
-    rule = _RULE.search(text)
-    names = [name for file in files if (name := _escape(str(file.absolute()))) not in text]
-    if not rule or not names:
-        return
-    empty = "".join(f"\n{name}:\n" for name in names)
-    # Bytes that are not text stay unchanged.
-    extended = text[: rule.end()] + "".join(f" {name}" for name in names) + text[rule.end() :] + empty
-    write_whole(path, extended.encode(errors="surrogateescape"))
+    extended = with_dependencies(text, [_escape(str(file.absolute())) for file in files])
+    if extended != text:  # bytes that are not text stay unchanged
+        write_whole(path, extended.encode(errors="surrogateescape"))
 
 
 def add_to_preprocessed(path: Path, source: str, files: Sequence[Path]) -> None:

@@ -70,8 +70,13 @@ def certain_word(given_name: str) -> str:
     return words[-1] if is_certain and words and words[-1] not in _ABBREVIATED else ""
 
 
+def certain_words(hot: Sequence[HotSymbol]) -> frozenset[bytes]:
+    """Return words of which every object or program that defines one of these functions contains one."""
+    return frozenset(certain_word(symbol.given_name).encode() for symbol in hot)
+
+
 def may_define(binary: Path, hot: Sequence[HotSymbol]) -> bool:
     """True unless it is certain, without parsing an object or program, that it defines none of these functions."""
-    words = {certain_word(symbol.given_name).encode() for symbol in hot}
+    words = certain_words(hot)
     content = binary.read_bytes() if words else b""
     return any(word in content for word in words)

@@ -17,6 +17,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.whole_file import put_in_place
 from mavcg.program.buildfile import FILE_NAME, BuildFile, read_build_file
+from mavcg.program.cold_launch import nearest, write_note
 from mavcg.program.depfile import add_dependencies, add_to_preprocessed, dependency_file
 from mavcg.program.launch_log import log_versions
 from mavcg.program.project_commands import PROFILING
@@ -53,10 +54,8 @@ class LaunchOptions:
 
 def find_config(folder: Path) -> Path | None:
     """Return the mavcg.toml of this folder or the nearest one above it."""
-    for parent in (folder, *folder.parents):
-        if (parent / FILE_NAME).is_file():
-            return parent / FILE_NAME
-    return None
+    path = nearest(str(folder))
+    return Path(path) if path else None
 
 
 def run_compiler(command: Sequence[str]) -> int:
@@ -121,7 +120,18 @@ def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | Non
     depends = dependency_file(unit)
     if depends is not None:
         add_dependencies(depends, _files_of(config, file))
+    _leave_note(config, file)
     return _version_unit(unit, file, config.parent)
+
+
+def _leave_note(config: Path, file: BuildFile) -> None:
+    """Leave what the short way of later commands needs to know (cold_launch.py)."""
+    from mavcg.program.hot_symbols import certain_words
+
+    profile = str((config.parent / file.profile).absolute()) if file.profile else ""
+    with suppress(MavcgError):  # a profile that cannot be read: the long way says so
+        words = certain_words(hot_of(file, config.parent))
+        write_note(str(config), profile, [str(path.absolute()) for path in _files_of(config, file)], words)
 
 
 def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> str | None:

@@ -1,0 +1,218 @@
+"""The short way of `mavcg launch` for files without hot functions, which are most of a build.
+
+It imports nothing but os, because Python's start and imports would take longer than many files take to compile. What it
+needs to know of a mavcg.toml it reads from a note that the long way (launching.py) leaves in the user's cache: the
+words of which each object with a hot function contains one, and the files that objects depend on. It decides nothing
+but that an object is certainly cold. For everything else, such as an option that it does not know, the long way is
+taken, after the compiler has run once.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_VARIABLE = "MAVCG_CACHE"  # these and the folder: mavcg/files/store.py
+_OFF = ("off", "0", "no")
+_HEAD = "mavcg launch 1"
+_WRITABLE_BY_OTHERS = 0o022
+FILE_NAME = "mavcg.toml"
+
+_COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
+_SOURCES = (".c", ".cc", ".cp", ".cxx", ".cpp", ".c++")
+# Options whose value is the next word, and what options without one begin with: those that leave a command one that
+# compiles a source to an object in machine code.
+_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-include", "--param")
+_ALONE = ("-c", "-MD", "-MMD", "-MP", "-pipe", "-pthread", "-ansi", "-pedantic", "-w")
+_BEGIN = ("-I", "-D", "-U", "-W", "-O", "-g", "-std=", "-f", "-m", "--param=")
+_NOT = ("-flto", "-fsyntax-only", "-fplugin", "-fmodule", "-Wp,", "-mllvm", "-fpreprocessed", "-fdirectives-only")
+_AFTER_COLON = (" ", "\t", "\n", "\\")  # of a rule of a dependency file
+
+
+class ColdCommand:
+    """A command that compiles one C or C++ source to an object: paths of source, object and dependency file ("")."""
+
+    def __init__(self, source: str, output: str, depends: str) -> None:
+        self.source = source
+        self.output = output
+        self.depends = depends
+
+
+def plain_command(command: "Sequence[str]") -> ColdCommand | None:
+    """Return what a command compiles, if it has only options that are known here; else None."""
+    if not _is_compiler(command[0]):
+        return None
+    given: dict[str, str] = {}
+    sources: list[str] = []
+    words = iter(command[1:])
+    for word in words:
+        if word in _WITH_VALUE:
+            given[word] = next(words, "")
+        elif word in _ALONE:
+            given[word] = ""
+        elif word[:1] not in ("-", "@"):
+            sources.append(word)
+        elif not word.startswith(_BEGIN) or word.startswith(_NOT):
+            return None
+    if "-c" not in given or len(sources) != 1 or not sources[0].endswith(_SOURCES):
+        return None
+    stem = os.path.splitext(os.path.basename(sources[0]))[0]
+    output = given.get("-o", f"{stem}.o")
+    depends = ""
+    if "-MD" in given or "-MMD" in given:
+        depends = given.get("-MF") or (f"{os.path.splitext(output)[0]}.d" if "-o" in given else f"{stem}.d")
+    return ColdCommand(sources[0], output, depends)
+
+
+def _is_compiler(path: str) -> bool:
+    """True for gcc and clang, also with a target before the name and a version after it."""
+    parts = os.path.basename(path).split("-")
+    while len(parts) > 1 and parts[-1].replace(".", "").isdigit():
+        parts.pop()
+    return parts[-1] in _COMPILERS
+
+
+def is_cold(compiled: ColdCommand, config: str | None) -> bool:
+    """True if it is certain that an object has no hot function; its dependency file then names the configuration.
+
+    config: path of the mavcg.toml; None for the nearest one above the current folder, else above the source.
+    """
+    here = os.getcwd()
+    path = config or nearest(here) or nearest(os.path.dirname(os.path.join(here, compiled.source)))
+    note = _read_note(path) if path else None
+    if note is None:
+        return False
+    files, words = note
+    try:
+        with open(compiled.output, "rb") as file:
+            content = file.read()
+        if any(word in content for word in words):
+            return False
+        if compiled.depends and os.path.isfile(compiled.depends):
+            return _add_dependencies(compiled.depends, files)
+    except OSError:
+        return False
+    return True
+
+
+def nearest(folder: str) -> str:
+    """Return the path of the mavcg.toml in this folder or the nearest one above it; "" if there is none."""
+    folder = os.path.abspath(folder)
+    while True:
+        path = os.path.join(folder, FILE_NAME)
+        if os.path.isfile(path):
+            return path
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+
+
+def _add_dependencies(path: str, files: "Sequence[str]") -> bool:
+    """Add files to a dependency file; return False if it needs more than is done here."""
+    if any(character in name for name in files for character in " \t#$\n"):
+        return False
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        text = file.read()
+    extended = with_dependencies(text, files)
+    if extended != text:
+        made = f"{path}.{os.urandom(8).hex()}.part"
+        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb") as out:
+            out.write(extended.encode("utf-8", "surrogateescape"))
+        os.replace(made, path)
+    return True
+
+
+def with_dependencies(text: str, names: "Iterable[str]") -> str:
+    """Return the text of a dependency file with these names, escaped for make, in its first rule.
+
+    Each name gets an empty rule too, as headers with -MP, so that a build does not fail for a missing file. Names that
+    are there, and a text without a rule, are left as they are.
+    """
+    added = [name for name in names if name not in text]
+    colon = text.find(":")
+    while colon >= 0 and (
+        text[colon - 1 : colon] == "\\" or text[colon + 1 : colon + 2] not in (" ", "\t", "\n", "\\")
+    ):
+        colon = text.find(":", colon + 1)
+    if colon < 0 or not added:
+        return text
+    empty = "".join(f"\n{name}:\n" for name in added)
+    return text[: colon + 1] + "".join(f" {name}" for name in added) + text[colon + 1 :] + empty
+
+
+def write_note(config: str, profile: str, files: "Sequence[str]", words: "Iterable[bytes]") -> None:
+    """Leave a note about a mavcg.toml in the user's cache.
+
+    profile: path of the profile that hot functions come from, or "". files: absolute paths of what objects depend on.
+    words: each object with a hot function contains one of them. Without a cache, nothing is written.
+    """
+    path, state = _note_path(config), _state(config, profile)
+    parts = [_HEAD, state, profile, str(len(files)), *files]
+    content = b"\0".join([*(os.fsencode(part) for part in parts), *sorted(words)])
+    if not path or not state or b"" in words:
+        return
+    folder = os.path.dirname(path)
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        made = f"{path}.{os.urandom(8).hex()}"
+        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as out:
+            out.write(content)
+        os.replace(made, path)
+    except OSError:
+        return
+
+
+def _read_note(config: str) -> "tuple[list[str], list[bytes]] | None":
+    """Return (files that objects depend on, words of hot functions) as write_note left them for this mavcg.toml as it
+    is now; None if there is no note, or somebody else could have written it."""
+    path = _note_path(config)
+    if not path:
+        return None
+    try:
+        if not _is_own(os.stat(os.path.dirname(path))):
+            return None
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            parts = file.read().split(b"\0") if _is_own(os.fstat(file.fileno())) else []
+        head, state, profile, count = map(os.fsdecode, parts[:4])
+        end = 4 + int(count)
+    except (OSError, ValueError):
+        return None
+    if head != _HEAD or not state or state != _state(config, profile):
+        return None
+    return [os.fsdecode(part) for part in parts[4:end]], parts[end:]
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
+
+
+def _state(config: str, profile: str) -> str:
+    """Return what identifies the contents of the mavcg.toml and of its profile; "" if one cannot be read."""
+    try:
+        seen = [(path, os.stat(path)) for path in (os.path.abspath(config), profile) if path]
+    except OSError:
+        return ""
+    return " ".join(f"{path} {status.st_mtime_ns} {status.st_size} {status.st_ino}" for path, status in seen)
+
+
+def _note_path(config: str) -> str:
+    """Return the path of the note about a mavcg.toml in the user's cache; "" without a cache.
+
+    Its name is the file's path modulo a prime, for want of the imports that a digest needs: where two paths have the
+    same one, the notes replace each other, since each says whose it is.
+    """
+    named, base = os.environ.get(_VARIABLE, ""), os.environ.get("XDG_CACHE_HOME", "")
+    home = os.environ.get("HOME", "")
+    if named.lower() in _OFF:
+        return ""
+    if not named:
+        if os.path.isabs(base):
+            named = os.path.join(base, "mavcg")
+        elif os.path.isabs(home):
+            named = os.path.join(home, ".cache", "mavcg")
+        else:
+            return ""
+    number = int.from_bytes(os.fsencode(os.path.abspath(config)), "big") % ((1 << 127) - 1)
+    return os.path.join(named, "launch", f"{number:032x}")
