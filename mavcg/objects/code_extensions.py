@@ -5,12 +5,11 @@ extension that an instruction requires, is the independent reference of the test
 """
 
 import re
+import struct
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from mavcg.objects import elf, macho
 from mavcg.objects.x86_extensions import x86_extensions
@@ -140,18 +139,14 @@ def a64_extensions(code: bytes | Iterable[int]) -> frozenset[str]:
 
     code: instructions as little-endian bytes, a multiple of 4, or as numbers.
     """
-    if isinstance(code, bytes):
-        words: npt.NDArray[np.uint32] = np.frombuffer(code, "<u4")
-    else:
-        words = np.array(list(code), np.uint32)
-    remaining = np.unique(words)
-    found: set[str] = set()
-    for mask, value, names in _ROWS:
-        matches = (remaining & np.uint32(mask)) == np.uint32(value)
-        if matches.any():
-            found.update(names.split())
-            remaining = remaining[~matches]
-    return frozenset(found)
+    words = (word for (word,) in struct.iter_unpack("<I", code)) if isinstance(code, bytes) else code
+    return frozenset().union(*map(_word_extensions, set(words)))
+
+
+@cache
+def _word_extensions(word: int) -> tuple[str, ...]:
+    """Return what one instruction needs: of the first row that it matches."""
+    return next((tuple(names.split()) for mask, value, names in _ROWS if word & mask == value), ())
 
 
 _EXECUTABLE = 0x4  # SHF_EXECINSTR

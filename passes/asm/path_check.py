@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import networkx as nx
-
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.passes.asm.analysis.blocks import Function
 from mavcg.passes.asm.analysis.dependences import Code, code_of, with_effects
@@ -67,6 +65,8 @@ def without_slower_paths(
 
 def _paths(function: Function, changed: frozenset[int]) -> Iterator[_Path]:
     """Yield the paths through changed blocks: around loops, and runs of successive blocks outside of them."""
+    import networkx as nx  # takes long to import
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_edges_from((i, j) for i, block in enumerate(function.blocks) for j in block.successors if i != j)
     cycles = sorted(islice(nx.simple_cycles(graph), 8 * MOST_PATHS), key=lambda cycle: (len(cycle), min(cycle)))

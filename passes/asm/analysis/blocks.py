@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import networkx as nx
-
+from mavcg.passes.asm.analysis.components import strongly_connected
 from mavcg.passes.asm.analysis.labels import debug_labels, offset_labels, why_distances_are_fixed
 from mavcg.passes.asm.isa.effects import Effects, Malformed
 from mavcg.passes.asm.isa.instruction import effects
@@ -171,9 +170,8 @@ def _function(
     raw = _raw_blocks(statements, start, stop, lines, for_debuggers)
     labels = {label: i for i, block in enumerate(raw) for label in block.labels}
     linked = [_link(raw, i, labels, statements) for i in range(len(raw))]
-    graph = nx.DiGraph((i, j) for i, block in enumerate(linked) for j in block.successors)
-    cycles = {i for group in nx.strongly_connected_components(graph) for i in group if len(group) > 1}
-    cycles |= {i for i, j in graph.edges if i == j}
+    groups = strongly_connected([block.successors for block in linked], range(len(linked)))
+    cycles = {i for group in groups for i in group if len(group) > 1 or i in linked[i].successors}
     blocks = tuple(
         Block(b.start, b.stop, b.labels, b.lines, b.successors, b.leaves, b.whole, i in cycles)
         for i, b in enumerate(linked)

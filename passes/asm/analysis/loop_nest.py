@@ -8,9 +8,8 @@ A counted loop has a register that counts, an end and a step, found from the com
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import networkx as nx
-
 from mavcg.passes.asm.analysis.blocks import Block, Function
+from mavcg.passes.asm.analysis.components import strongly_connected
 from mavcg.passes.asm.analysis.dependences import Code
 from mavcg.passes.asm.isa.source import Statement
 from mavcg.passes.asm.isa.syntax import ZERO, Imm, Instr, Reg
@@ -125,24 +124,25 @@ def loops_of(function: Function, statements: Sequence[Statement]) -> tuple[LoopR
 
     Two loops with the same header count as one, unless one of them is the header alone.
     """
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(len(function.blocks)))
-    graph.add_edges_from((i, j) for i, block in enumerate(function.blocks) for j in block.successors)
+    successors = [block.successors for block in function.blocks]
+    predecessors: list[list[int]] = [[] for _ in successors]
+    for i, following in enumerate(successors):
+        for j in dict.fromkeys(following):
+            predecessors[j].append(i)
     groups: list[frozenset[int]] = []
-    waiting: list[frozenset[int]] = [frozenset(graph)]
+    waiting: list[frozenset[int]] = [frozenset(range(len(successors)))]
     while waiting:
-        inside = graph.subgraph(waiting.pop(0))
-        for group in map(frozenset, nx.strongly_connected_components(inside)):
-            if len(group) == 1 and not graph.has_edge(*(2 * tuple(group))):
+        for group in strongly_connected(successors, waiting.pop(0)):
+            if len(group) == 1 and not any(i in successors[i] for i in group):
                 continue
             groups.append(group)
             if len(group) == 1:
                 continue
-            headers = _headers(graph, group)
-            groups += [frozenset({i}) for i in headers if graph.has_edge(i, i)]
+            headers = _headers(predecessors, group)
+            groups += [frozenset({i}) for i in headers if i in successors[i]]
             waiting.append(group - headers)
     ordered = sorted(groups, key=lambda group: (-len(group), min(group)))
-    return tuple(LoopRegion(group, _constant_trips(function, graph, group, statements)) for group in ordered)
+    return tuple(LoopRegion(group, _constant_trips(function, predecessors, group, statements)) for group in ordered)
 
 
 def block_frequencies(function: Function, statements: Sequence[Statement]) -> tuple[int, ...]:
@@ -154,21 +154,21 @@ def block_frequencies(function: Function, statements: Sequence[Statement]) -> tu
     return tuple(runs)
 
 
-def _headers(graph: "nx.DiGraph[int]", group: frozenset[int]) -> frozenset[int]:
+def _headers(predecessors: Sequence[Sequence[int]], group: frozenset[int]) -> frozenset[int]:
     """Return the blocks through which control enters a loop from outside; its first block if there are none."""
-    return frozenset(i for i in group if i == 0 or any(p not in group for p in graph.predecessors(i))) or frozenset(
+    return frozenset(i for i in group if i == 0 or any(p not in group for p in predecessors[i])) or frozenset(
         {min(group)}
     )
 
 
 def _constant_trips(
-    function: Function, graph: "nx.DiGraph[int]", group: frozenset[int], statements: Sequence[Statement]
+    function: Function, predecessors: Sequence[Sequence[int]], group: frozenset[int], statements: Sequence[Statement]
 ) -> int | None:
     """Return the trip count of a loop of one block that counts a constant down to 0; None for any other loop."""
     if len(group) != 1:
         return None
     (index,) = group
-    before = [i for i in graph.predecessors(index) if i != index]
+    before = [i for i in predecessors[index] if i != index]
     code = _code(function.blocks[index], statements)
     count = loop_counter(code) if code else None
     if len(before) != 1 or count is None or count.end is not None or count.up:

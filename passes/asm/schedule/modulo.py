@@ -11,11 +11,9 @@ from dataclasses import replace
 
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Edge, Op, Schedule
-from mavcg.passes.asm.schedule.iterative_modulo import iterative_modulo_schedule
 from mavcg.passes.asm.schedule.list_schedule import list_schedule
 from mavcg.passes.asm.schedule.reservation_table import edges_hold, slots_hold
 from mavcg.passes.asm.schedule.resource_table import resource_min_interval, resource_table
-from mavcg.passes.asm.schedule.slack import recurrences_fit
 
 HEURISTIC_SHARE = 0.6  # fraction of exact_seconds for the heuristic, which finds most of the optimal schedules
 STAGES = 4  # maximum of iterations in flight: each more adds code before and after the loop
@@ -29,6 +27,8 @@ def min_initiation_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Ti
     Raises: ValueError when a cycle of edges has no distance; MissingFact when the core knows nothing of a class.
     Source: Rau (1994), section 2.
     """
+    from mavcg.passes.asm.schedule.slack import recurrences_fit  # brings NumPy, which few files need
+
     low = resource_min_interval(ops, timing)
     if ops and recurrences_fit(len(ops), edges, low):
         return low  # as in most loops, whose recurrences are short
@@ -120,6 +120,8 @@ def schedule_loop(
         The same input gives the same schedule.
     Raises: ValueError for edges that no order satisfies; MissingFact when the core knows nothing of a class.
     """
+    from mavcg.passes.asm.schedule.iterative_modulo import iterative_modulo_schedule
+
     bound = math.ceil(sequential_interval(ops, edges, timing, last) if below is None else below)
     emission_edges = with_emission_order(edges, last)
     least = min_initiation_interval(ops, [*emission_edges, *branch_edges(len(ops), last)], timing)
