@@ -9,9 +9,9 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from mavcg.objects import elf, macho
+from mavcg.objects.elf_tables import FUNCTION, NOBITS, ElfTables
 from mavcg.objects.x86_extensions import x86_extensions
 
 BASE = ""  # Armv8.0-A with Advanced SIMD, and hints, which older processors ignore
@@ -164,8 +164,9 @@ def code_extensions(path: Path) -> frozenset[str] | None:
         sections = [s.data for s in macho.sections(path) if s.flags & _INSTRUCTIONS]
         arm = macho.is_arm(path)
     else:
-        arm = elf.architecture(path) == "aarch64"
-        sections = [code for _, _, code in _code_sections(elf.open_elf(path), arm)]
+        with elf.read_elf(path) as tables:
+            arm = tables is not None and elf.ARCHITECTURES.get(tables.machine) == "aarch64"
+            sections = [code for _, _, code in _code_sections(tables, arm)] if tables else []
     if arm:
         return a64_extensions(b"".join(sections))
     return _all_of([x86_extensions(code) for code in sections])
@@ -173,15 +174,15 @@ def code_extensions(path: Path) -> frozenset[str] | None:
 
 def function_extensions(path: Path) -> dict[str, frozenset[str] | None]:
     """Return function -> extensions that its code needs, for the functions that an ELF file defines; as above."""
-    arm = elf.architecture(path) == "aarch64"
-    file = elf.open_elf(path)
-    sections = {index: (address, code) for index, address, code in _code_sections(file, arm)}
     code = {}
-    for symbol in _symbols(file):
-        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] in sections:
-            address, of_section = sections[symbol["st_shndx"]]
-            start = symbol["st_value"] - address
-            code[symbol.name] = of_section[start : start + symbol["st_size"]]
+    with elf.read_elf(path) as tables:
+        arm = tables is not None and elf.ARCHITECTURES.get(tables.machine) == "aarch64"
+        sections = {index: (at, code) for index, at, code in _code_sections(tables, arm)} if tables else {}
+        for symbol in tables.symbols() if tables else ():
+            if symbol.kind == FUNCTION and symbol.section in sections:
+                address, of_section = sections[symbol.section]
+                start = symbol.value - address
+                code[symbol.name] = of_section[start : start + symbol.size]
     if arm:
         return {name: a64_extensions(own) for name, own in code.items()}
     # Of a function without a size, which text may define, nothing is known.
@@ -193,26 +194,21 @@ def _all_of(parts: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     return frozenset().union(*known) if len(known) == len(parts) else None
 
 
-def _code_sections(file: Any, arm: bool) -> Iterator[tuple[int, int, bytes]]:
+def _code_sections(tables: ElfTables, arm: bool) -> Iterator[tuple[int, int, bytes]]:
     """Yield (index, address, contents) of each executable section.
 
     On AArch64, where symbols mark data in code, zeros, which are no instruction, stand in its place.
     """
     marks: dict[int, list[tuple[int, bool]]] = {}
-    for symbol in _symbols(file) if arm else ():
+    for symbol in tables.symbols() if arm else ():
         if match := _MAPPING.match(symbol.name):
-            marks.setdefault(symbol["st_shndx"], []).append((symbol["st_value"], match[1] == "d"))
-    for index, section in enumerate(file.iter_sections()):
-        if section["sh_flags"] & _EXECUTABLE and section["sh_type"] != "SHT_NOBITS":
-            code = bytearray(section.data())
+            marks.setdefault(symbol.section, []).append((symbol.value, match[1] == "d"))
+    for index, section in enumerate(tables.sections):
+        if section.flags & _EXECUTABLE and section.kind != NOBITS:
+            code = bytearray(tables.contents(section))
             own = sorted(marks.get(index, []))
             ends = [*(start for start, _ in own[1:]), len(code)]
             for (start, is_data), end in zip(own, ends, strict=False):
                 if is_data:
                     code[start:end] = bytes(end - start)
-            yield index, section["sh_addr"], bytes(code[: len(code) // 4 * 4] if arm else code)
-
-
-def _symbols(file: Any) -> Iterator[Any]:
-    table = file.get_section_by_name(".symtab")
-    return iter(()) if table is None else table.iter_symbols()
+            yield index, section.address, bytes(code[: len(code) // 4 * 4] if arm else code)

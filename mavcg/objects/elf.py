@@ -6,16 +6,18 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mavcg.errors import MavcgError
 from mavcg.files.decode import json_document
+from mavcg.objects.elf_tables import DYNAMIC, DYNSYM, FUNCTION, NOBITS, UNDEFINED, ElfTables, read_tables
 
 NOTE_NAME = "mavcg"
 NOTE_SECTION = ".note.mavcg"
 NOTE_TYPE = 1
 _ALLOC = 0x2  # SHF_ALLOC
 _DF_1_PIE = 0x08000000
+ARCHITECTURES = {183: "aarch64", 62: "x86_64"}  # by e_machine: EM_AARCH64, EM_X86_64
 _PROPERTY_TYPE = 5  # NT_GNU_PROPERTY_TYPE_0
 
 
@@ -34,6 +36,23 @@ def _reading(path: Path) -> Iterator[Any]:
     """
     from elftools.elf.elffile import ELFFile
 
+    with _open_file(path) as file:
+        yield ELFFile(file)
+
+
+@contextmanager
+def read_elf(path: Path) -> Iterator[ElfTables | None]:
+    """Open an ELF file for its tables of sections and symbols; None for one that is not 64-bit and little-endian.
+
+    Raises: MavcgError if it is missing, damaged or not ELF.
+    """
+    with _open_file(path) as file:
+        yield read_tables(file)
+
+
+@contextmanager
+def _open_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file as a context that turns any error of its reader into MavcgError."""
     try:
         file = path.open("rb")
         begin = file.read(4)
@@ -41,7 +60,8 @@ def _reading(path: Path) -> Iterator[Any]:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an ELF library or object") from error
     with file:
         try:
-            yield ELFFile(file)
+            file.seek(0)
+            yield file
         except MavcgError:
             raise
         except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
@@ -51,6 +71,10 @@ def _reading(path: Path) -> Iterator[Any]:
 
 def loaded_bytes(path: Path) -> int:
     """Return the bytes that a file adds to a program's image: allocated sections with contents, without our note."""
+    with read_elf(path) as tables:
+        if tables is not None:
+            loaded = [s for s in tables.sections if s.flags & _ALLOC and s.kind != NOBITS and s.name != NOTE_SECTION]
+            return sum(section.size for section in loaded)
     with _reading(path) as elf:
         return sum(
             s["sh_size"]
@@ -66,6 +90,11 @@ def symbol_bytes(path: Path, symbol: str) -> int:
 
 def function_symbols(path: Path) -> Iterator[tuple[str, int]]:
     """Yield (name, size in bytes) of each function that the symbol table defines, local functions included."""
+    with read_elf(path) as tables:
+        if tables is not None:
+            defined = (s for s in tables.symbols() if s.kind == FUNCTION and s.section != UNDEFINED)
+            yield from [(symbol.name, symbol.size) for symbol in defined]
+            return
     with _reading(path) as elf:
         for section in elf.iter_sections():
             if section["sh_type"] == "SHT_SYMTAB":
@@ -76,11 +105,11 @@ def function_symbols(path: Path) -> Iterator[tuple[str, int]]:
 
 def is_aligned(path: Path, name: str, align: int) -> bool:
     """True if an object defines a symbol at a multiple of `align` bytes."""
-    with _reading(path) as elf:
-        for symbol in elf.get_section_by_name(".symtab").iter_symbols():
-            if symbol.name == name and isinstance(symbol["st_shndx"], int):
-                in_section = elf.get_section(symbol["st_shndx"])["sh_addralign"]
-                return bool(symbol["st_value"] % align == 0 and in_section % align == 0)
+    with read_elf(path) as tables:
+        if tables is not None:
+            for symbol in tables.symbols():
+                if symbol.name == name and UNDEFINED < symbol.section < len(tables.sections):
+                    return symbol.value % align == 0 and tables.sections[symbol.section].align % align == 0
     return False
 
 
@@ -113,6 +142,9 @@ def exported_symbols(path: Path) -> set[str]:
 
 def imports_of(path: Path) -> tuple[list[str], list[str]]:
     """Return the (libraries, symbols) that a shared library needs at load: DT_NEEDED and undefined dynamic symbols."""
+    with read_elf(path) as tables:
+        if tables is not None and not any(section.kind in (DYNAMIC, DYNSYM) for section in tables.sections):
+            return [], []  # an object, in most cases
     with _reading(path) as elf:
         libraries: list[str] = []
         symbols: list[str] = []
@@ -183,8 +215,10 @@ def protection(path: Path) -> list[str]:
 
 def architecture(path: Path) -> str:
     """Return "aarch64" or "x86_64", "" for another architecture. Raises: MavcgError for a file that is not ELF."""
-    with _reading(path) as elf:
-        return _architecture(elf)
+    with read_elf(path) as tables:
+        if tables is not None:
+            return ARCHITECTURES.get(tables.machine, "")
+    return ""
 
 
 def _architecture(elf: Any) -> str:

@@ -37,7 +37,8 @@ def without_label(asm: str, label: str) -> str:
 
 def names_symbol(asm: str, symbol: str) -> bool:
     """True if assembly refers to a symbol."""
-    return re.search(rf"(?<![-\w.$]){re.escape(symbol)}(?![-\w.$])", asm) is not None
+    whole_word = rf"(?<![-\w.$]){re.escape(symbol)}(?![-\w.$])"
+    return symbol in asm and re.search(whole_word, asm) is not None  # the first takes a hundredth of the second's time
 
 
 def refine_keys(keys: Mapping[_Key, str], calls: Mapping[_Key, frozenset[_Key]]) -> dict[_Key, str]:
