@@ -1,13 +1,16 @@
 """Read facts from TOML, and refuse wrong ones with errors that name the file, the key, the fault and the remedy."""
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from mavcg.errors import ProfileError
+from mavcg.files.store import open_store
 from mavcg.hardware.core import Fact
 
 Table = Mapping[str, Any]
@@ -49,8 +52,19 @@ def toml_of(path: Path, text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _parse_table(text: str) -> dict[str, Any]:
-    """Return the table of a text. The result is kept, because one command reads the same cores several times."""
-    return tomllib.loads(text)
+    """Return the table of a text. The result is kept, because one command reads the same cores several times.
+
+    It is kept in the user's cache too, as JSON, which is read in a hundredth of the time: each file that `mavcg launch`
+    compiles needs every core of an architecture, to recognise it.
+    """
+    store = open_store("facts")
+    if (kept := store.read(text, dict[str, Any])) is not None:
+        return kept
+    table = tomllib.loads(text)
+    with suppress(TypeError, ValueError, RecursionError):  # dates; numbers of thousands of digits; deep nesting
+        if json.loads(json.dumps(table)) == table:  # not so of keys or numbers that JSON has not
+            store.write(text, table)
+    return table
 
 
 def value_text(value: object) -> str:

@@ -103,12 +103,13 @@ def _cores_with(module: VersionedModule, made: Sequence[CompiledVersion], option
 
 def _groups(module: VersionedModule, core: str) -> list[frozenset[str]]:
     """Return the functions that have a version for the core, in groups whose versions call each other."""
-    import networkx  # takes long to import, and few builds have levels to make
-
     bodies = [body for body in module.bodies if body.label == core]
-    calls: networkx.Graph[str] = networkx.Graph((body.function, name) for body in bodies for name in body.calls)
-    calls.add_nodes_from(body.function for body in bodies)
-    return [frozenset(group) for group in networkx.connected_components(calls)]
+    group_of = {body.function: frozenset({body.function}) for body in bodies}
+    for body in bodies:
+        joined = frozenset[str]().union(group_of[body.function], *(group_of.get(name, {name}) for name in body.calls))
+        group_of.update(dict.fromkeys(joined, joined))
+    calling_first = [*(body.function for body in bodies if body.calls), *(body.function for body in bodies)]
+    return list(dict.fromkeys(group_of[name] for name in calling_first))
 
 
 def _next_level(module: VersionedModule, group: frozenset[str], core: Core, needs: VersionNeeds) -> Core | None:

@@ -228,7 +228,7 @@ def _write_bitcode(
     assert request.lto is not None
     texts = [text for module in built for text in module.ir_texts]
     if core_sets:
-        texts += selector_in_groups(selector_ir(core_sets, load_cores(), request.target))
+        texts += selector_in_groups(selector_ir(core_sets, load_cores(request.target.arch), request.target))
     notes = [module.summary for module in built if module.choices or module.refused] + ([facts] if facts else [])
     linked = link_ir(texts, [json_note(note) for note in notes])
     write_bitcode(
@@ -255,7 +255,7 @@ def _selector_objects(core_sets: Sequence[CoreSet], request: BuildRequest, folde
         unit = "shared_set"
     else:
         unit = "runtime" if len(core_sets) == 1 and request.output.suffix != ".o" else "linked_set"
-    all_cores = load_cores()
+    all_cores = load_cores(request.target.arch)
     tables = [runtime_object(core_set, all_cores, request.target, folder, unit) for core_set in core_sets]
     has_part = unit == "linked_set" and request.target.system != "macos"
     return [linked_selector(request.target, folder, request.runtime == "small"), *tables] if has_part else tables

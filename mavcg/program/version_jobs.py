@@ -1,7 +1,7 @@
 """Makes the compiler's jobs for the versions of a module's functions, with explicit rounding."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mavcg.assembly.tuning import TuningJob, has_open_inline, why_untouched
 from mavcg.hardware.core import GENERIC, Core
@@ -38,11 +38,21 @@ class VersionJobs:
     target: Target
     opt_level: str
     per_core_rounding: bool
+    _made: dict[tuple[str, str], Version] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def version(self, name: str, label: str) -> Version:
+        """Return the module of a version, as make_version does; it is made once."""
+        if (name, label) not in self._made:
+            self._made[name, label] = make_version(self.hot, name, label)
+        return self._made[name, label]
 
     def may_round_differently(self, name: str) -> bool:
-        """True if the optimiser may choose a function's rounding: by fast-math flags or llvm.fmuladd."""
-        text = definitions_text(make_version(self.hot, name, GENERIC).module)
-        return not self.per_core_rounding and (has_fast_math(text) or has_fmuladd(text))
+        """True if the optimiser may choose a function's rounding: by fast-math flags, or by llvm.fmuladd where every
+        version has a fused multiply-add; where none has one, all round twice."""
+        version = self.version(name, GENERIC)
+        text = definitions_text(version.module)
+        is_fused = has_fmuladd(text) and bool(self._fused_types(version))
+        return not self.per_core_rounding and (has_fast_math(text) or is_fused)
 
     def rounds_differently(self, name: str, optimised: str) -> bool:
         """True if the optimiser has chosen the rounding, so that all versions must be made from the same optimised IR.
@@ -50,7 +60,7 @@ class VersionJobs:
         With fast-math: always. With llvm.fmuladd: if it became part of an ordered reduction (vector or interleaved),
         where LLVM does not fuse it although it fuses the loop's remainder; elsewhere all versions fuse it alike.
         """
-        version = make_version(self.hot, name, GENERIC)
+        version = self.version(name, GENERIC)
         if has_fast_math(definitions_text(version.module)):
             return True
         fused = self._fused_types(version)
@@ -65,13 +75,13 @@ class VersionJobs:
         return isinstance(explicit, Failure) or split > sums_of_products(explicit, fused)
 
     def optimise_once_job(self, name: str) -> CodegenJob:
-        version = make_version(self.hot, name, GENERIC)
+        version = self.version(name, GENERIC)
         text = str(with_cpu(version.module, self._cpu_texts(version, None)))
         return replace(self._job(name, GENERIC, text), emit="ir")
 
     def version_job(self, name: str, core: Core | None, common: str | None) -> CodegenJob:
         label = core.name if core else GENERIC
-        version = make_version(self.hot, name, label)
+        version = self.version(name, label)
         if common is None:
             text = str(with_cpu(version.module, self._cpu_texts(version, core)))
             return self._job(name, label, self._explicit(version, text))
@@ -84,7 +94,7 @@ class VersionJobs:
         return replace(self._job(name, label, text), optimise=False)
 
     def tuning_job(self, name: str, core: Core, asm: str, generic_asm: str) -> TuningJob:
-        version, generic = make_version(self.hot, name, core.name), version_symbol(self.hot, name, GENERIC)
+        version, generic = self.version(name, core.name), version_symbol(self.hot, name, GENERIC)
         ir = str(version.module)
         return TuningJob(core, asm, version.symbol, generic_asm, generic, why_untouched(ir), has_open_inline(ir))
 
@@ -94,7 +104,7 @@ class VersionJobs:
         Code that is generated later, by a link, cannot need more. An extension that is switched off takes those along
         that build on it, and one that is switched on brings those that it builds on: so the needed ones come last.
         """
-        version = make_version(self.hot, name, core.name)
+        version = self.version(name, core.name)
         own = {entry[1:] for origin in version.origins.values() for entry in self._base(origin) if entry[0] == "+"}
         usable = usable_extensions(core) | {e[1:] for e in base_features(core.llvm_features, core.arch)}
         off = [f"-{extension}" for extension in sorted(usable - set(needs) - own - X86_64)]

@@ -227,7 +227,7 @@ def compile_versions(
     level_of = {core.name: core.level_of for core in cores}
     bodies = []
     for (name, label), text in texts.items():
-        body = _compiled_version(version_jobs.hot, name, label, *tunings.get((name, label), (text, None)))
+        body = _compiled_version(version_jobs, name, label, *tunings.get((name, label), (text, None)))
         bodies.append(replace(body, level_of=level_of.get(label, "")))
     return jobs, tuple(bodies)
 
@@ -288,8 +288,10 @@ def _why_not(module: ModuleText, name: str, arch: str) -> str | None:
         return f"its IR cannot be examined, {fault_text(error)}"
 
 
-def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: VersionTuning | None) -> CompiledVersion:
-    version = make_version(hot, name, label)
+def _compiled_version(
+    version_jobs: VersionJobs, name: str, label: str, asm: str, tuning: VersionTuning | None
+) -> CompiledVersion:
+    version = version_jobs.version(name, label)
     key = without_label(asm, label)
     return CompiledVersion(name, label, version.symbol, asm, key, version.needs, tuning, text_key=key)
 

@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 from mavcg.profiles.load import cores_for
 from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, code_level, make_versions
-from mavcg.toolchain.codegen import canonical
+from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-musl")
@@ -244,3 +244,32 @@ def test_ir_that_does_not_parse_names_the_function_and_the_line_of_the_source() 
     )
     with pytest.raises(MavcgError, match=r"^f\.h:9: f: LLVM: .* in line 2 of its IR: ret i32 %0"):
         versions(text, ["f"])
+
+
+MULTIPLY_ADD = """\
+target triple = "{triple}"
+define double @f(double %a, double %b, double %c) {{
+  %r = call double @llvm.fmuladd.f64(double %a, double %b, double %c)
+  ret double %r
+}}
+declare double @llvm.fmuladd.f64(double, double, double)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "core", "optimised_once"), [("x86_64-linux-gnu", "znver3", 0), ("aarch64-linux-gnu", "cortex-a53", 1)]
+)
+def test_where_no_version_fuses_a_multiply_add_the_compiler_runs_once_a_version(
+    target: str, core: str, optimised_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emitted: list[str] = []
+
+    def compile_counted(jobs: Sequence[CodegenJob], *options: Any) -> list[str | Failure]:
+        emitted.extend(job.emit for job in jobs)
+        return compile_all(jobs, *options)
+
+    monkeypatch.setattr("mavcg.program.versions.compile_all", compile_counted)
+    machine = parse_target(target)
+    options = VersionOptions(cores_for([core]), machine)
+    made = make_versions(MULTIPLY_ADD.format(triple=machine.llvm_triple), "a.c", "2", ["f"], options)
+    assert len(made.bodies) == 2 and sorted(emitted) == ["asm", "asm", *["ir"] * optimised_once]
