@@ -8,6 +8,7 @@ from mavcg.importers.onnx_ops import (
     convolution,
     einsum,
     elementwise,
+    features,
     fourier,
     indexing,
     known,
@@ -22,6 +23,7 @@ from mavcg.importers.onnx_ops import (
     scans,
     shape,
     transformers,
+    trees,
 )
 from mavcg.importers.onnx_ops.call import Handler
 
@@ -45,8 +47,11 @@ FAMILIES = (
 )
 MICROSOFT = "com.microsoft"
 MICROSOFT_FAMILIES = (attention, microsoft, transformers)
+ML = "ai.onnx.ml"
+ML_FAMILIES = (features, trees)
 
 HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
     {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
     | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
+    | {(ML, op): handler for family in ML_FAMILIES for op, handler in family.HANDLERS.items()}
 )

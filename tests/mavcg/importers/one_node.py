@@ -51,7 +51,10 @@ def save(
         [info(name, NUMBERS[type], None) for name, type in outputs if type],
         [onnx.numpy_helper.from_array(array, name) for name, array in known.items()],
     )
-    imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    imports = [
+        helper.make_opsetid("", opset),
+        *([helper.make_opsetid(domain, 3 if domain == "ai.onnx.ml" else 1)] if domain else []),
+    ]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
     return path
 
