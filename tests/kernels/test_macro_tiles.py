@@ -106,6 +106,7 @@ def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile
     assert_same_bytes(graph, node, arrays, macro, pick(1, 4))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "x, w, macro",
     [

@@ -284,6 +284,7 @@ BOARDS: dict[str, tuple[list[str], Core, Core]] = {
 }
 
 
+@pytest.mark.sample(2)
 @needs_two_cpus
 @pytest.mark.skipif(host_target().arch != "x86_64", reason="stands for a processor by the tests' CPUID")
 @pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])

@@ -41,6 +41,7 @@ def begin(name: str = "f") -> tuple[ir.Module, ir.Function, ir.IRBuilder]:
     return module, function, ir.IRBuilder(function.append_basic_block("entry"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("core", CORES)
 def test_kernels_are_printed_as_by_llvmlite(core: str) -> None:
     module = ir.Module("kernels")

@@ -105,6 +105,7 @@ def matrix_blocks(b: ir.IRBuilder, tile: SumTile, length: int) -> ProductLoop[Te
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("holds_left", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_value_may_be_a_block_of_a_matrix(holds_left: bool, order: tuple[str, str, str]) -> None:

@@ -67,6 +67,7 @@ def near_multiples() -> Array:
 WORST = np.float32(math.ldexp(16367173, 72))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_all_finite_arguments(assert_node: AssertNode, name: str) -> None:
     x = np.concatenate([of_every_exponent(12), near_multiples(), [WORST, -WORST, LARGEST, np.nextafter(LARGEST, 0)]])

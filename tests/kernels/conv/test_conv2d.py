@@ -93,6 +93,7 @@ def test_channels_around_vectors(run_emitted: Any, channels: int) -> None:
     assert_conv(run_emitted, (1, 1, 1, 70), (channels, 1, 1, 70), parts=3)  # by channels
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "x, w, more",
     [
@@ -270,6 +271,7 @@ def test_tiles_that_cross_rows(run_node: Any) -> None:
     assert_conv(run_node, (2, 9, 15, 64), (132, 3, 3, 64), stride=(2, 2), parts=3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "x, w, more",
     [

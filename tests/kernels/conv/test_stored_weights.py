@@ -50,6 +50,7 @@ def with_stored(graph: Graph, stored: str) -> Graph:
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stored", TYPES)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_results_are_those_of_the_rounded_weights(number: int, stored: str, run_node: RunNode) -> None:

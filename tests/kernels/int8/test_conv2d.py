@@ -63,6 +63,7 @@ def test_channels_around_vectors(assert_node: Any, channels: int) -> None:
     assert_conv(assert_node, (1, 1, 1, 70), (channels * 3, 1, 1, 70), "i8")  # by channels
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 7, 8, 35])
 def test_sums_of_every_length(assert_node: Any, terms: int) -> None:
     assert_conv(assert_node, (1, 2, 3, terms), (9, 1, 1, terms), "u8" if terms % 2 else "i8", least=-128)
@@ -175,6 +176,7 @@ def test_small_weights_at_the_largest_inputs(assert_node: Any, most: int, terms:
     assert_node("qconv2d", inputs, constants=(1, 2, 3), x_zero=int(info.min) + 3, out_zero=-5, lo=-128, hi=127, to="i8")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "x, w, more",
     [

@@ -116,6 +116,7 @@ def test_widths_and_kinds_of_weights(assert_node: Any, kind: str, dtype: str, wi
     assert_integer(assert_node, "iconv2d", (1, 4, width + 2, 4), (18, 3, 3, 4), dtype, kind)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("channels", [1, 8, 9, 17, 40])
 @pytest.mark.parametrize("kind", ["i8", "channels"])
 def test_channels_around_vectors(assert_node: Any, channels: int, kind: str) -> None:
@@ -124,6 +125,7 @@ def test_channels_around_vectors(assert_node: Any, channels: int, kind: str) -> 
     assert_integer(assert_node, "iconv2d", (1, 1, 1, 70), (channels * 3, 1, 1, 70), "i8", kind)  # by channels
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 7, 8, 35])
 @pytest.mark.parametrize("kind", ["i8", "u8"])
 def test_sums_of_every_length(assert_node: Any, terms: int, kind: str) -> None:

@@ -267,6 +267,7 @@ def same_terms() -> Iterator[Any]:
             yield pytest.param(family, order, same, id=f"all of {family} {order}", marks=[pytest.mark.long])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("family", "order", "primitives"), [*same_terms()])
 def test_only_the_order_of_the_terms_decides_the_bits(
     family: str, order: str, primitives: tuple[Primitive, ...]

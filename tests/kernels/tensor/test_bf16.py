@@ -77,6 +77,7 @@ def test_casts_to_other_types(assert_node: AssertNode) -> None:
         assert_node("cast", (x,), to=to)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", ["sum", "mean", "max", "prod"])
 @pytest.mark.parametrize(("shape", "axes"), [((1, 7, 7, 70), (1, 2)), ((3, 50), (1,)), ((5, 8), (1,))])
 def test_reductions(assert_node: AssertNode, kind: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:

@@ -167,6 +167,7 @@ def test_power_edges(assert_node: AssertNode) -> None:
     assert_node("pow", (x[:, None], y), rtol=1.2e-7, atol=1e-45)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("exponent", [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 2.5])
 def test_power_of_a_constant(assert_node: AssertNode, exponent: float) -> None:
     x = np.array([0.0, 1, 2, 0.3, INF, NAN, 9, -0.0, -1, -3] * 3, np.float32)
@@ -265,6 +266,7 @@ CASTS = [
 ]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("source", "target"), CASTS)
 def test_cast(assert_node: AssertNode, source: str, target: str) -> None:
     x = numbers(source, (5, 41))
@@ -330,7 +332,7 @@ def test_half_binary_is_rounded_once(assert_node: AssertNode, op: str) -> None:
     assert_node(op, (numbers("f16", (3, 1, 41)), numbers("f16", (2, 41), 1)))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread
 @pytest.mark.parametrize("op", sorted(ACTIVATIONS))
 def test_half_unary_is_rounded_once(assert_node: AssertNode, op: str) -> None:
     x = EVERY_37TH_HALF[np.isfinite(EVERY_37TH_HALF)]

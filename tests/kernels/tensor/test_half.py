@@ -50,7 +50,7 @@ def test_a_maximum_passes_nan_on(assert_node: AssertNode) -> None:
     assert np.isnan(computed[0, 0, 0, :5]).all() and not np.isnan(computed[0, 0, 0, 5:]).any()
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread
 @pytest.mark.parametrize("kind", ["sum", "mean", "max", "min", "prod"])
 @pytest.mark.parametrize(
     ("shape", "axes"),
@@ -62,6 +62,7 @@ def test_reductions(assert_node: AssertNode, kind: str, shape: tuple[int, ...], 
     assert_node(f"reduce_{kind}", (x,), rtol=0 if exact else ULP, atol=0 if exact else 2e-5, axes=axes, keepdims=False)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 @pytest.mark.parametrize(("shape", "axis"), [((2, 300), 1), ((3, 5), 1), ((5, 3, 7), 1), ((4, 19), 0), ((2, 3, 16), 2)])
 def test_softmax(assert_node: AssertNode, op: str, shape: tuple[int, ...], axis: int) -> None:

@@ -32,6 +32,7 @@ def matmul_integer(path: Path, constants: dict[str, np.ndarray], inputs: dict[st
     return path
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("terms", [515, 516, 70000])
 @pytest.mark.parametrize("zero", [0, 255])
 def test_the_largest_sums_are_exact(tmp_path: Path, terms: int, zero: int) -> None:
@@ -49,6 +50,7 @@ def test_the_largest_sums_are_exact(tmp_path: Path, terms: int, zero: int) -> No
     np.testing.assert_array_equal(model_runner(path, host_machines()[0])(a)[0], want.astype(np.int32))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("a", "b", "za", "zb", "op"),
     [

@@ -108,6 +108,7 @@ def test_a_resize_by_scales(tmp_path: Path, op: str, version: int, data: st.Data
     assert_agrees(by_scales(op, version, x, scales, attrs), x, tmp_path, atol=2e-4)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("length", [3, 5, 7, 10, 86])
 def test_a_resize_about_the_middle(tmp_path: Path, length: int, mode: str) -> None:
@@ -170,6 +171,7 @@ ENDS = st.one_of(st.integers(-9, 9), st.sampled_from([F32_MAX, -F32_MAX - 1, I64
 STEPS = st.sampled_from([1, 2, 3, -1, -2, -3, I64_MAX, -I64_MAX, F32_MAX, -F32_MAX - 1])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("version", [1, 10, 11, 13])
 @SHORT
 @example(lengths=(4, 5), starts=(-9, 1), ends=(-I64_MAX - 1, 5), steps=(-1, 1), known=False)  # one element

@@ -234,6 +234,7 @@ class Maker:
 SEEDS = range(120)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("function", [merge_equal, merge_moves, prune, cancel_transposes, explicit_padding])
 def test_nothing_changes_but_the_form(function: Any, h: Any) -> None:
     for seed in SEEDS[:: examples(1, 3)]:

@@ -142,6 +142,7 @@ def build_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Build:
     return build_pipeline
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "what",
     ["frames 1 400", "frames 2 100", "frames 4 50", "cancel 1", "shutdowns 2", "forks 1", "forks 3", "modes"],

@@ -52,6 +52,7 @@ def random_bodies(seed: int, count: int, forms: list[str]) -> list[list[str]]:
     return bodies
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a510", "cortex-a520"])
 def test_in_order_loops_take_exactly_what_the_in_order_model_says(core: str) -> None:
     timing = load_timing(load_core(core))
@@ -96,6 +97,7 @@ def test_multiplications_in_order_take_what_the_in_order_model_says(core: str) -
         assert cycles_per_iteration(program, f"f{number}") == pytest.approx(expected, abs=0.03), name
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("core", ["cortex-a72", "cortex-a76", "exynos-m4", "neoverse-v1", "apple-firestorm"])
 def test_out_of_order_loops_take_at_least_the_port_bound_and_mostly_no_more(core: str) -> None:
     """The bound knows no window and the best unit for each operation; stores to what is loaded are in neither."""

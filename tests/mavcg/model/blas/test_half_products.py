@@ -58,6 +58,7 @@ def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
     assert all(np.array_equal(c, results[0]) for c in results)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("letter", LETTERS)
 @pytest.mark.parametrize("size", [(70, 90, 2203), (1300, 40, 71), (30, 4200, 65)])
 def test_products_of_several_blocks(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:

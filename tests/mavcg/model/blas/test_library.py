@@ -54,6 +54,7 @@ def blocks_of(board_name: str, dtype: str) -> BlasBlocks:
     return plan_blas_blocks(dtype, cores_of(labels, target, board), cores_each(labels, board))
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("dtype", sorted(PRODUCT_TYPES))
 @pytest.mark.parametrize("board", sorted(load_boards()))
 def test_blocks_fit_the_caches_of_every_board(board: str, dtype: str) -> None:

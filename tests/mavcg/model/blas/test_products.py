@@ -83,6 +83,7 @@ def test_products_of_dots(letter: str, size: tuple[int, int, int], blas: ctypes.
         assert_right(blas, p)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("letter", ["s", "d"])
 @pytest.mark.parametrize("size", [(2100, 1, 700), (1501, 5, 389), (1100, 6, 300), (1030, 7, 300), (1037, 22, 131)])
 def test_products_of_few_columns(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:

@@ -245,6 +245,7 @@ def mutated(content: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
 FUZZ = settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [*TEXT_FILES, "simpleperf", "json"])
 @FUZZ
 @given(edits=EDITS)

@@ -603,6 +603,7 @@ void narrow(float *o, const double *a, int n) { for (int i = 0; i < n; i++) o[i]
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("core", ["cortex_a53", "cortex_a55", "cortex_a76", "cortex_x1"])
 def test_all_that_a_compiler_emits_is_known(core: str, tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(KERNELS)
