@@ -48,14 +48,14 @@ analyze: setup ## clang's static analyzer over the runtime's C; a part of test-l
 types: setup ## mypy, strict
 	@$(BIN)/mypy
 
-# 2026-11-29: in a run of the whole suite on a machine that others used too, the 12,744 fast tests took 1,340 s of CPU, the
-# BLAS library 30 of them, and each worker takes 9 more to collect them; `pytest --cpu` prints what takes most, and names
-# support libraries that a test had ziglang make. Of the long tests, those of the importers take 78 s; all of them were
-# never run together.
+# 2026-11-29: the 12,756 fast tests take some 1,250 s of CPU by a run of the whole suite on a machine that others used too,
+# with ziglang's libraries made, and each worker takes 9 more to collect them: command lines 180, programs 160, assembly
+# and passes 200, lab 90, models 90 of which the BLAS library 30. tests/cpu_seconds.py has the budget, which is half of
+# it; `pytest --cpu` prints what takes most. Of the long tests, those of the importers pass; all were never run together.
 # The types are checked while the tests run. Files of tests stay in their order: xdist would put those of few tests, which
 # are the slow ones, last, where one worker waits for the other. Builds under test run a make of their own, whose flags
 # are not this one's.
-test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 9 minutes on two processors)
+test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 10 minutes on two processors)
 	@$(MAKE) --no-print-directory -j 3 lint types fast-tests
 
 fast-tests: setup $(VENV)/.ready-to-test
