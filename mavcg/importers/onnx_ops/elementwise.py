@@ -300,5 +300,6 @@ HANDLERS: Mapping[str, Handler] = {
     "Cast": cast,
     "CastLike": cast_like,
     "Identity": identity,
+    "OptionalGetElement": identity,  # of a tensor
     "Dropout": dropout,
 }

@@ -39,22 +39,31 @@ def non_zero(call: OnnxCall) -> Results:
     return constant(np.array(np.nonzero(np.atleast_1d(_array(call, 0, "X"))), np.int64))
 
 
-@known_at_build("indices", "depth", "values", result=True)
+@known_at_build(result=True)
+def optional_has_element(call: OnnxCall) -> Results:
+    """Import OptionalHasElement of a tensor, or of nothing."""
+    return constant(np.array(call.maybe(0) is not None))
+
+
+@known_at_build("depth")
 def one_hot(call: OnnxCall) -> Results:
-    """Import OneHot."""
-    indices, depths, values = _array(call, 0, "indices"), call.array(1, "depth"), call.array(2, "values")
+    """Import OneHot; a negative index counts from the end, and an index outside is nowhere."""
+    numbers, depths, values = call.input(0), call.array(1, "depth"), call.input(2, rank=1)
     if depths.size != 1 or values.shape != (2,) or depths.dtype.kind not in "iuf":
         raise call.fail("depth and values; a number and a pair are needed")
     depth = int(depths.reshape(())) if np.isfinite(depths).all() else -1
     if depth < 1:
         raise call.fail(f"depth {depth}; at least 1 is needed")
-    count_size(call, indices.size * depth, values.dtype.itemsize)
-    axis = call.axis(call.attr_int("axis", -1), indices.ndim + 1)
-    inside = np.where(indices < 0, indices + depth, indices)
-    hot = np.expand_dims(inside, axis) == np.arange(depth).reshape(
-        [-1 if i == axis else 1 for i in range(indices.ndim + 1)]
-    )
-    return constant(np.where(hot, values[1], values[0]))
+    count_size(call, numbers.type.elements * depth, DTYPES[values.dtype].itemsize)
+    axis = call.axis(call.attr_int("axis", -1), numbers.rank + 1)
+    numbers = call.cast(numbers, "i64")
+    negative = call.add("less", numbers, call.scalar(0, numbers))
+    numbers = call.add("where", negative, call.add("add", numbers, call.scalar(depth, numbers)), numbers)
+    column = call.reshape(numbers, (*numbers.shape[:axis], 1, *numbers.shape[axis:]))
+    places = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(numbers.rank + 1)])
+    off, on = (call.add("slice", values, starts=(i,), stops=(i + 1,), steps=(1,)) for i in (0, 1))
+    hot = call.add("equal", column, constant(places, "i64"))
+    return call.add("where", hot, call.reshape(on, ()), call.reshape(off, ()))
 
 
 @known_at_build("K")
@@ -115,6 +124,7 @@ def hardmax(call: OnnxCall) -> Results:
 HANDLERS: Mapping[str, Handler] = {
     "NonZero": non_zero,
     "OneHot": one_hot,
+    "OptionalHasElement": optional_has_element,
     "TopK": top_k,
     "EyeLike": eye_like,
     "Trilu": trilu,

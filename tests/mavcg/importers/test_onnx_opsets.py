@@ -223,6 +223,8 @@ FORMS: list[tuple[str, int, list[Any], tuple[int, ...], dict[str, Any], int]] = 
     ("TopK", 11, [np.round(f32(3, 41)), ints(41)], (1,), {"largest": 0}, 2),
     ("TopK", 11, [whole(np.int64, 5, 9), ints(1)], (1,), {"axis": 0}, 2),
     ("TopK", 9, [f32(3, 9)], (), {"k": 4}, 2),
+    ("OneHot", 11, [ints(3, -1, 0, 4, -5), ints(4), f32(2)], (1,), {}, 1),
+    ("OneHot", 11, [np.array([[1.0, 3.0], [-2.0, 9.0]], np.float32), ints(4), ints(7, 5)], (1, 2), {"axis": 0}, 1),
 ]
 
 
