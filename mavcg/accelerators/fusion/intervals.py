@@ -55,7 +55,8 @@ def needed_ranges(
     for node in reversed(nodes):
         made = ranges.get(node.name)
         if made is None or made[0] >= made[1]:
-            ranges.setdefault(node.name, (0, 0))
+            for name in (node.name, *node.inputs):
+                ranges.setdefault(name, (0, 0))
             continue
         for name in node.inputs:
             ranges[name] = hull(ranges.get(name), needed_range(node, axis, made, lengths[name]))

@@ -76,3 +76,14 @@ def test_tiles_and_hulls() -> None:
     assert tile_ranges(10, 4) == [(0, 4), (4, 8), (8, 10)]
     assert hull(None, (1, 2)) == hull((0, 0), (1, 2)) == hull((1, 2), (3, 3)) == (1, 2)
     assert hull((1, 2), (5, 6)) == (1, 6)
+
+
+def test_a_tile_that_a_result_does_not_reach_needs_nothing_of_its_inputs() -> None:
+    """A sum with its global average beside a larger result: the average has one row, in the first tile."""
+    total = XNode("total", "eltwise", ("other", "conv"), (1, 32, 32, 8), op="add")
+    mean = XNode("mean", "avg_pool", ("total",), (1, 1, 1, 8), kernel=(32, 32))
+    lengths = {"other": 32, "conv": 32, "total": 32, "mean": 1}
+
+    ranges = needed_ranges([total, mean], {"conv": (4, 8), "mean": (1, 1)}, lengths, 0)
+
+    assert ranges == {"conv": (4, 8), "mean": (1, 1), "total": (0, 0), "other": (0, 0)}
