@@ -151,16 +151,22 @@ def build_driver(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(scope="session")
 def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build_checked(flags): everything by gcc, for sanitizers and for faults put in by macros."""
+    """build_checked(flags): everything by gcc, for sanitizers and for faults put in by macros. program, driver: others
+    than the exercise and its driver."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     made: dict[object, Path] = {}
     parts: dict[object, Path] = {}  # objects that are the same for every program
 
     def build_checked(
-        flags: Sequence[str] = (), engine_flags: Sequence[str] = (), plans: tuple[ThreadPlan, ...] = ()
+        flags: Sequence[str] = (),
+        engine_flags: Sequence[str] = (),
+        plans: tuple[ThreadPlan, ...] = (),
+        program: Program | None = None,
+        driver: Path = HERE / "driver.c",
     ) -> Path:
-        key, program = (tuple(flags), tuple(engine_flags), plans), exercise(plans=plans)
+        program = program or exercise(plans=plans)
+        key = (tuple(flags), tuple(engine_flags), program, driver)
         if key in made:
             return made[key]
         folder = tmp_path_factory.mktemp("checked")
@@ -169,8 +175,8 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         needs = compiler_needs("x86_64_v3") if host_target().arch == "x86_64" else (0,) * 7
         (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
         (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
-        (folder / "exercise.h").write_text(header_text(exercise()))
-        constants = constants_object([CONSTANTS], constants_symbol(exercise()), host_target(), folder / "constants.o")
+        (folder / f"{program.name}.h").write_text(header_text(program))
+        constants = constants_object([CONSTANTS], constants_symbol(program), host_target(), folder / "constants.o")
         common = [
             "gcc",
             "-std=gnu11",
@@ -186,13 +192,13 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         jobs = [
             (write_unit("engine", folder), "engine.o", ["-Werror", *engine_flags]),
             (write_unit("runtime", folder), "runtime.o", []),
-            (HERE / "driver.c", "driver.o", []),
+            (driver, "driver.o", []),
         ]
         for number, label in enumerate(("generic", "a", "b"), 1):
             jobs.append((HERE / "kernels.c", f"{label}.o", [f"-DVERSION={number}", f'-DLABEL="{label}"']))
         objects = []
         for source, name, more in jobs:
-            part = (name, *flags, *more)
+            part = (name, str(source) if name == "driver.o" else "", *flags, *more)
             if part not in parts or name == "engine.o":
                 run_tool([*common, *more, "-c", str(source), "-o", str(folder / name)], f"compiling {name}")
                 parts[part] = folder / name

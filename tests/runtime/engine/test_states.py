@@ -1,5 +1,6 @@
 """States of a context: kept between runs, reset, saved and restored; undefined after a run that did not end."""
 
+import os
 import shutil
 import subprocess
 import threading
@@ -288,3 +289,25 @@ def test_from_c_and_cpp(library: Path, compiler: str, standard: str, text: str) 
     subprocess.run([compiler, *flags, str(source), str(library), "-o", str(program)], check=True)
     done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.long
+def test_nothing_beside_the_states_is_touched(build_checked: Any, tmp_path: Path) -> None:
+    """The engine under the sanitizers of addresses and of undefined behaviour: runs, save, restore, reset."""
+    (tmp_path / "use.c").write_text(USE)
+    flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    program = build_checked(flags, program=stateful(), driver=tmp_path / "use.c")
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_forked_child_has_states_of_its_own(library: Path) -> None:
+    right = results(3)
+    with mavcg.load(library) as model:
+        model.run(ms(0))
+        child = os.fork()
+        if child == 0:  # without pytest's handlers
+            same = [model.run(ms(0))[0].tobytes() for _ in range(2)] == right[1:]
+            os._exit(0 if same else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert model.run(ms(0))[0].tobytes() == right[1]
