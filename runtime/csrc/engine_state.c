@@ -15,6 +15,9 @@ struct states_header {
 
 static const struct states_header own_header = {{'M', 'A', 'V', 'C', 'G', 'S', 'T', '1'}, STATES_DIGEST};
 
+/* Loops compare with it, since compilers warn of a number that is compared with no states. */
+static const struct engine_state *const end_of_states = state_table + STATES;
+
 MAVCG_PRIVATE char *states_of(const struct mavcg_context *context, uint32_t copy) {
     uint32_t number = copy == ONLY_COPY ? 0 : context->turn ^ (copy == WRITTEN_COPY);
     return context->states + number * (size_t)SWAPPED_BYTES;
@@ -38,8 +41,7 @@ static char *value_of(const struct mavcg_context *context, const struct engine_s
 }
 
 MAVCG_PRIVATE void set_initial_states(struct mavcg_context *context) {
-    for (uint32_t i = 0; i < STATES; i++) {
-        const struct engine_state *state = &state_table[i];
+    for (const struct engine_state *state = state_table; state != end_of_states; state++) {
         if (state->initial < 0) memset(value_of(context, state), 0, state->bytes);
         else memcpy(value_of(context, state), MAVCG_CONSTANTS + state->initial, state->bytes);
     }
@@ -61,8 +63,8 @@ MAVCG_PRIVATE int save_states(struct mavcg_context *context, void *buffer, size_
     int status = context->undefined ? MAVCG_ERROR_STATE : MAVCG_OK;
     if (!status) {
         char *to = (char *)memcpy(buffer, &own_header, sizeof own_header) + sizeof own_header;
-        for (uint32_t i = 0; i < STATES; to += state_table[i++].bytes)
-            memcpy(to, value_of(context, &state_table[i]), state_table[i].bytes);
+        for (const struct engine_state *state = state_table; state != end_of_states; to += state++->bytes)
+            memcpy(to, value_of(context, state), state->bytes);
     }
     release_context(context);
     return status;
@@ -74,8 +76,8 @@ MAVCG_PRIVATE int restore_states(struct mavcg_context *context, const void *buff
     if (memcmp(buffer, &own_header, sizeof own_header) != 0) return MAVCG_ERROR_STATE;
     if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
     const char *from = (const char *)buffer + sizeof own_header;
-    for (uint32_t i = 0; i < STATES; from += state_table[i++].bytes)
-        memcpy(value_of(context, &state_table[i]), from, state_table[i].bytes);
+    for (const struct engine_state *state = state_table; state != end_of_states; from += state++->bytes)
+        memcpy(value_of(context, state), from, state->bytes);
     context->undefined = false;
     release_context(context);
     return MAVCG_OK;
