@@ -14,6 +14,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.versions"),
     ("-m", "bench.dispatch", "--record"),
     ("-m", "bench.build_time"),
+    ("-m", "bench.launch_cost", "--long"),
     ("-m", "bench.growth"),
     ("-m", "bench.machine_passes"),
     ("-m", "bench.ir_split"),

@@ -123,6 +123,25 @@ def build_time(record: Record) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def launch_cost(record: Record) -> str:
+    """Return the table of the CPU seconds of `mavcg launch`."""
+    head = ["file", "compiler", "board", "compiler alone", "under mavcg launch", "ratio"]
+    rows = [
+        [
+            row["file"],
+            row["compiler"],
+            row["board"],
+            f"{row['plain_s']:.2f} s",
+            f"{row['launch_s']:.2f} s",
+            f"{row['ratio']:.2f}",
+        ]
+        for row in record["rows"]
+    ]
+    text = f"Measured: CPU time, user and system, of all processes, interleaved; medians of {record['rounds']} rounds, "
+    text += "so that other load matters little. Tuned versions and schedules are not in the cache."
+    return f"{text}\n\n" + table(head, rows)
+
+
 def _of_models(show: Callable[[Record, model_tables.Table], str]) -> Callable[[Record], str]:
     return lambda record: show(record, table)
 
@@ -133,6 +152,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "growth": ("Code growth of six ARM clones", growth),
     "growth_app": ("Code growth of an application of TFLite's size", growth),
     "build_time": ("How long a build takes", build_time),
+    "launch_cost": ("What mavcg launch adds to a compiler's CPU time", launch_cost),
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
     "ir_split": ("Load splitting in LLVM IR beside the machine pass", lambda record: ir_split(record, table)),
     "silicon": (silicon_tables.TITLE, lambda record: silicon_tables.silicon(record, table)),

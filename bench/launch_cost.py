@@ -1,0 +1,113 @@
+"""CPU seconds of a compiler, alone and under `mavcg launch`, by file: `python -m bench.launch_cost`.
+
+User and system time of all processes, children included, interleaved: median of three rounds. The cache holds what any
+first file of a build leaves there; tuned versions and schedules are searched for anew in each round. `--long` adds the
+FFT with machine passes, which takes minutes.
+"""
+
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.record import ROOT, facts, write
+from mavcg.toolchain.zig import zig_program
+
+ROUNDS = 3
+ARM = ("-target", "aarch64-linux-gnu.2.17")
+# Every function of the FFT is hot, the static passes and those that users call, as in a library whose profile is flat.
+FFT = ROOT / "bench/launch_fft.c"
+PASSES = tuple(f"{way}{radix}" for way in ("forward", "backward") for radix in ("2", "3", "4", "5", "_pass"))
+CALLED = (
+    "factors,twiddles,forward,backward,real_split,real_join,scale,power,magnitude,multiply,correlate,hann,window,"
+    "overlap_add,energy,peak,fir,from_pcm,to_pcm,bit_reverse"
+)
+ALL_HOT = (*PASSES, "turn", "any_radix", *(f"fft_{name}" for name in CALLED.split(",")))
+ONE_HOT = """\
+void smooth(const float *in, float *out, const float *taps, long n) {
+    for (long i = 0; i < n; i++) {
+        float sum = 0;
+        for (int k = 0; k < 5; k++) sum += taps[k] * in[i + k];
+        out[i] = sum;
+    }
+}
+"""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to compile. text: its C. hot: its hot functions. compiler: the words before the flags."""
+
+    name: str
+    text: str
+    hot: tuple[str, ...]
+    board: str
+    compiler: tuple[str, ...]
+
+
+def files(long: bool) -> list[File]:
+    """Return the files that can be compiled here. long: those too that take minutes."""
+    zig = (zig_program(), "cc", *ARM)
+    fft = FFT.read_text(encoding="utf-8")
+    gcc = [
+        File("FFT, no hot function", fft, ("elsewhere",), "host", ("gcc",)),
+        File("one function, hot", ONE_HOT, ("smooth",), "host", ("gcc",)),
+        File("FFT, 32 hot functions", fft, ALL_HOT, "host", ("gcc",)),
+    ]
+    arm = [File("one function, hot", ONE_HOT, ("smooth",), "exynos9820", zig)]
+    if long:
+        arm.append(File("FFT, 32 hot functions", fft, ALL_HOT, "exynos9820", zig))
+    return [*(gcc if shutil.which("gcc") else []), *arm]
+
+
+def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
+    """Return the user and system time of a command with all that it waits for. It ends the bench if it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "MAVCG_CACHE": str(cache), "MAVCG_CONFIG": str(folder / "mavcg.toml")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"bench: {' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure(file: File, folder: Path) -> dict[str, Any]:
+    """Return the CPU seconds of a file's compiler, and of the same command under `mavcg launch`."""
+    folder.mkdir()
+    (folder / "x.c").write_text(file.text, encoding="utf-8")
+    hot = ", ".join(f'"{name}"' for name in file.hot)
+    (folder / "mavcg.toml").write_text(f'[build]\nhot = [{hot}]\nboard = "{file.board}"\n', encoding="utf-8")
+    (folder / "first.c").write_text(ONE_HOT.replace("smooth", file.hot[0]), encoding="utf-8")
+    launch = [sys.executable, "-m", "mavcg.cli", "launch", "--strict"]
+    cpu_seconds([*launch, *file.compiler, "-O2", "-c", "first.c"], folder, folder / "warm")
+    plain, launched = [], []
+    for number in range(ROUNDS):
+        shutil.copytree(folder / "warm", folder / f"cache{number}")
+        compiler = [*file.compiler, "-O2", f"-DROUND={number}", "-c", "x.c"]  # zig keeps what it has compiled
+        plain.append(cpu_seconds([*compiler, "-DPLAIN"], folder, folder / f"cache{number}"))
+        launched.append(cpu_seconds([*launch, *compiler], folder, folder / f"cache{number}"))
+    return {
+        "file": file.name,
+        "compiler": "gcc" if file.compiler[0] == "gcc" else "zig cc",
+        "board": file.board,
+        "plain_s": round(statistics.median(plain), 3),
+        "launch_s": round(statistics.median(launched), 3),
+        "ratio": round(statistics.median(launched) / statistics.median(plain), 2),
+    }
+
+
+def main(long: bool) -> None:
+    """Measure, and write bench/results/launch_cost.json."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [measure(file, Path(folder) / str(number)) for number, file in enumerate(files(long))]
+    print(write("launch_cost", facts("measured", "bench.launch_cost") | {"rounds": ROUNDS, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main("--long" in sys.argv[1:])
