@@ -22,8 +22,13 @@ _WAITING = 1  # exit status if functions over the threshold are left
 class AutoOptions:
     """The command line of `mavcg auto`."""
 
-    config: Annotated[
-        Path | None, typer.Argument(metavar="[mavcg.toml]", help="The build file; default ./mavcg.toml.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[mavcg.toml] [-- COMMAND..]",
+            help="The build file, a .toml; default ./mavcg.toml. After --: the program to run, with its arguments, in "
+            "place of [profile] command.",
+        ),
     ] = None
     runner: Annotated[
         str | None,
@@ -61,13 +66,15 @@ def run_auto(options: AutoOptions) -> None:
     """Profile a program, build versions of its hot functions, measure them, and drop those that do not help, in rounds.
 
     The rounds end when no further function takes more than the threshold. mavcg.toml names the command to profile
-    ([profile] command) and a command that builds the program before each profile ([profile] build); in its environment,
-    MAVCG_LIBRARY names the library to link, and is empty in the first round. [build] has sources, cores or board, and
-    output. If nothing can be run, the models of the cores decide, and the report says so. Exit status 0: no function is
-    left over the threshold; 1: the rounds ended before that.
+    ([profile] command; or it comes after --) and a command that builds the program before each profile ([profile]
+    build); in its environment, MAVCG_LIBRARY names the library to link, and is empty in the first round. [build] has
+    sources, and cores or board (default: this machine). A version is kept if it gains more than the noise of the runs.
+    If nothing can be run, the models of the cores decide, and the report says so. Exit status 0: no function is left
+    over the threshold; 1: the rounds ended before that.
 
     \b
     mavcg auto
+    mavcg auto -- ./app input.bin
     mavcg auto --json --per-round 1 > rounds.json
     mavcg auto project/mavcg.toml --threshold 2 --runs 9
     mavcg auto --runner ssh:pi@10.0.0.7
@@ -106,16 +113,20 @@ auto = command_of("auto", AutoOptions, run_auto)
 
 def _auto_request(options: AutoOptions) -> "AutoRequest":
     """Return the settings of mavcg.toml and the options. Raises: MavcgError for settings that rounds cannot use."""
+    from mavcg.hosts.host import HOST
     from mavcg.program.auto_steps import AutoRequest
-    from mavcg.program.buildfile import FILE_NAME, library_of_folder, read_project
+    from mavcg.program.buildfile import FILE_NAME, ProfileTable, library_of_folder, read_project
 
-    path = options.config or Path(FILE_NAME)
-    if options.config is None and not path.is_file():
+    path, command = _file_and_command(tuple(options.words or ()))
+    if path is None and not Path(FILE_NAME).is_file():
         raise MavcgError(
             f"auto: there is no {FILE_NAME} in this folder; write one with [profile] command and [build] sources and "
             "board, or name a build file"
         )
+    path = path or Path(FILE_NAME)
     project = read_project(path)
+    if command:
+        project = replace(project, profile=replace(project.profile or ProfileTable(), command=command))
     build = project.build
     if build is None or not (build.sources or build.ir or build.compile_commands):
         fault = "[build] command builds the program itself" if build and build.command else "there is nothing to build"
@@ -123,7 +134,8 @@ def _auto_request(options: AutoOptions) -> "AutoRequest":
     kept_profile = project.folder / (build.profile or project.profile_name)
     if not (project.profile and project.profile.command) and not kept_profile.is_file():
         raise MavcgError(
-            f'{path}: names no program to profile; add [profile] with command = ["./app", "args"], or build.profile'
+            f'{path}: names no program to profile; add [profile] with command = ["./app", "args"], or build.profile, '
+            "or give it here: mavcg auto -- ./app args"
         )
     for name in build.hot:
         note(f"build.hot {name}: is ignored, because mavcg auto takes hot functions from profiles")
@@ -135,6 +147,7 @@ def _auto_request(options: AutoOptions) -> "AutoRequest":
         replace(
             build,
             output=output,
+            board=build.board or (None if build.cores or build.target else HOST),
             runtime=build.runtime or "static",
             threshold=build.threshold if options.threshold is None else options.threshold,
         ),
@@ -150,6 +163,13 @@ def _auto_request(options: AutoOptions) -> "AutoRequest":
         )
     _ = request.threshold  # raises for an invalid value now, not after a build
     return request
+
+
+def _file_and_command(words: tuple[str, ...]) -> tuple[Path | None, tuple[str, ...]]:
+    """Divide the words of the command line: a first word that ends in .toml is the build file, the others are run."""
+    if words and Path(words[0]).suffix == ".toml":
+        return Path(words[0]), words[1:]
+    return None, words
 
 
 def _machine(auto_request: "AutoRequest", runner: str | None, stack: ExitStack) -> "AutoMachine":

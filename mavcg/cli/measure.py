@@ -129,6 +129,7 @@ def measured_json(
                 "samples": {"generic": m.generic_samples, "own": m.own_samples},
                 "gain": None if finding.why_not else m.gain,
                 "spread": None if finding.why_not or m.spread is None else list(m.spread),
+                "noise": None if finding.why_not else m.noise,
                 "verdict": verdict(finding, min_gain),
                 "why_not": finding.why_not,
             }
@@ -144,10 +145,12 @@ def verdict(finding: "VersionFinding", min_gain: float) -> str:
 
     min_gain: smallest gain that keeps a version, as a fraction.
     """
-    gain = finding.measurement.gain
+    from mavcg.program.measurements import as_gain
+
+    gain = as_gain(finding.measurement)
     if finding.why_not or gain is None:
         return "unknown"
-    return "keep" if gain >= min_gain else "drop"
+    return "keep" if gain.helps(min_gain) else "drop"
 
 
 def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
@@ -160,7 +163,7 @@ def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("function")
     table.add_column("core")
-    for name in ("generic time", "gain", "least", "most", "samples"):
+    for name in ("generic time", "gain", "least", "most", "noise", "samples"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
     names = [demangle(finding.measurement.function) for finding in measured.findings]
@@ -181,12 +184,13 @@ def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
     machines = "; ".join(dict.fromkeys(finding.measurement.machine for finding in measured.findings))
     out.print(
         f"gain: fraction of the generic version's {measured.event} that the core's version saves: median of {runs} "
-        f"rounds, and its smallest and largest value in a round; a version with {min_gain:.1%} or more is kept; "
+        f"rounds, and its smallest and largest value in a round; noise: what chance alone may show; a version with "
+        f"{min_gain:.1%} or more, and more than the noise, is kept; "
         f"measured on {machines}"
     )
 
 
-def _gain_texts(m: "Measurement", why_not: str) -> tuple[str, str, str]:
-    if why_not or m.gain is None or m.spread is None:
-        return "", "", ""
-    return f"{m.gain:+.1%}", f"{m.spread[0]:+.1%}", f"{m.spread[1]:+.1%}"
+def _gain_texts(m: "Measurement", why_not: str) -> tuple[str, str, str, str]:
+    if why_not or m.gain is None or m.spread is None or m.noise is None:
+        return "", "", "", ""
+    return f"{m.gain:+.1%}", f"{m.spread[0]:+.1%}", f"{m.spread[1]:+.1%}", f"{m.noise:.1%}"

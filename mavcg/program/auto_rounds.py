@@ -24,12 +24,14 @@ class VersionGain:
     Args:
         gain: time saved over the generic version, as a fraction; None if it was not measured.
         how: how the gain was obtained, as text.
+        measured: the gain with its noise and times; None if it was not measured.
     """
 
     function: str
     core: str
     gain: float | None
     how: str
+    measured: Gain | None = None
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ def _drops_more(built: BuiltLibrary, gains: Gains, min_gain: float) -> bool:
         (version.function, version.core) for version in built.dropped
     }
     return any(
-        (at in gains and gains[at].fraction < min_gain) or (at not in gains and at in built.useless) for at in versions
+        (at in gains and not gains[at].helps(min_gain)) or (at not in gains and at in built.useless) for at in versions
     )
 
 
@@ -221,7 +223,7 @@ def _with_gain(version: VersionGain, gains: Gains, measured: MeasuredGains | Non
     """Return a version with its measured gain, or the reason why there is none; the model's verdict stays."""
     at = version.function, version.core
     if at in gains:
-        return replace(version, gain=gains[at].fraction, how=gains[at].how)
+        return replace(version, gain=gains[at].fraction, how=gains[at].how, measured=gains[at])
     why = measured.unknown.get(at, "not on this machine") if measured is not None else ""
     return replace(
         version, how="; ".join(filter(None, [f"not measured: {why}" if why else "not measured", version.how]))

@@ -20,6 +20,7 @@ from mavcg.program.program import BuildResult, NothingToVersion, build_program
 from mavcg.program.project_commands import PROFILING, run_command
 from mavcg.program.report import tuning_line
 from mavcg.program.request import DEFAULT_THRESHOLD_PERCENT, make_request
+from mavcg.program.unmodelled_versions import is_unknown, unmodelled_remark
 from mavcg.program.version_choice import Gains, VersionChoice
 from mavcg.program.version_symbols import VersionedLibrary, read_library
 
@@ -241,8 +242,11 @@ def built_library(result: BuildResult, by_model: bool) -> BuiltLibrary:
                     continue
                 tuning = module.tunings.get((choice.function, version.label))
                 line = tuning_line(tuning.as_json()) if tuning else ""
-                versions.append(VersionGain(choice.function, version.label, None, _model_remark(version, line)))
-                if by_model and version.verdict is not None and version.verdict.would_drop:
+                needs = module.needs.get((choice.function, version.body), ())
+                remark = _model_remark(version, line) or unmodelled_remark(version, needs)
+                versions.append(VersionGain(choice.function, version.label, None, remark))
+                has_nothing = result.target.arch == "x86_64" and is_unknown(version) and not needs
+                if by_model and (version.verdict.would_drop if version.verdict else has_nothing):
                     useless.add((choice.function, version.label))
     left = {symbol.given_name: "not in the input" for symbol in result.not_found}
     left |= {given_names.get(name, name): why for module in result.modules for name, why in module.refused.items()}
@@ -257,7 +261,7 @@ def _model_remark(version: VersionChoice, line: str) -> str:
         return f"same machine code as {version.shares_body_with}"
     if version.verdict and (version.verdict.is_slower or not line):
         return version.verdict.why
-    return line or "not modelled, and kept"
+    return line
 
 
 def count_to_functions(profile: "Profile", library: VersionedLibrary | None) -> "Profile":

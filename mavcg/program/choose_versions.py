@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mavcg.hardware.core import Core
 from mavcg.hardware.feature_levels import ALL_LEVELS
+from mavcg.program.unmodelled_versions import drop_without_instructions
 from mavcg.program.version_choice import (
     FunctionChoice,
     Gains,
@@ -61,6 +62,8 @@ def choose_versions(
             choice = drop_by_model(choice, tunings, by_name, gains, limits.by_model)
             choice = drop_levels_with_cores(choice)
             choice = choice if limits.levels == ALL_LEVELS else drop_unmodelled_levels(choice)
+            if limits.by_model and limits.levels != ALL_LEVELS:
+                choice = drop_without_instructions(choice, by_name, needs)
             choices.append(share_nearly_equal(choice, compiled, by_name, gains) if limits.by_model else choice)
     return choices
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.assembly.tuning import VersionTuning
 from mavcg.hardware.board import Board
-from mavcg.hardware.core import Core
+from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.cpu_list import cpus_text
 from mavcg.objects.inspection import Inspection
 from mavcg.program.objects import ModuleObjects
 from mavcg.program.profiling.demangle import demangle
 from mavcg.program.program import BuildResult
+from mavcg.program.unmodelled_versions import is_unknown, unmodelled_remark
 from mavcg.program.version_choice import FunctionChoice, VersionChoice
 from mavcg.text.safe_text import printable_line
 
@@ -96,10 +97,16 @@ def _function_json(
                 **module.extensions_of(choice.function, version),
                 "runs_on": _runs_on(version.core_type, result.cores, board),
             }
+            | ({} if version.label == GENERIC else {"decided_by": _decided_by(version)})
             | _model(module.tunings.get((choice.function, version.label)))
             for version in _shown_versions(module, choice)
         ],
     }
+
+
+def _decided_by(version: VersionChoice) -> str:
+    """Return what says that a version gains, or does not: "measurement", "model", or "nothing"."""
+    return "measurement" if version.gain else "model" if version.verdict else "nothing"
 
 
 def _shown_versions(module: ModuleObjects, choice: FunctionChoice) -> list[VersionChoice]:
@@ -205,6 +212,13 @@ def show_build(result: BuildResult, board: Board | None, console: "Console") -> 
             "main loop: the hottest, by the nesting of loops and trip counts in the code; its figures are of models of "
             "the cores, not measured"
         )
+    if result.target.arch == "x86_64" and any(
+        is_unknown(version) for module in result.modules for c in module.choices for version in c.versions
+    ):
+        console.print(
+            "x86-64 cores have no model: their versions stay for instructions that generic's code may not have; "
+            "`mavcg auto -- ./app args` measures them on this machine, and drops those that do not help"
+        )
     for symbol in result.not_found:
         console.print(f"not in the input, left as it is: {shorten(symbol.given_name)} ({symbol.why})")
     for text in result.notes:
@@ -226,7 +240,10 @@ def _add_function(
         name = first if number == 0 else (details if number == 1 else "")
         where = _runs_on(version.core_type, result.cores, board)
         tuning = module.tunings.get((choice.function, version.label))
-        table.add_row(name, version.label, str(version.bytes), where, _remark(version, choice, tuning))
+        remark = _remark(version, choice, tuning) or unmodelled_remark(
+            version, module.needs.get((choice.function, version.body), ())
+        )
+        table.add_row(name, version.label, str(version.bytes), where, remark)
     if len(choice.versions) == 1:
         table.add_row(details)
 

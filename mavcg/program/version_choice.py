@@ -19,10 +19,25 @@ class Gain:
 
     Args:
         how: how the figure was obtained, as text: measured or modelled.
+        noise: gain that chance alone may show, as a fraction; 0.0 if that is not known.
+        before, after: time of a run as generic and as the version, in units of `event`; None if it was not measured.
     """
 
     fraction: float
     how: str
+    noise: float = 0.0
+    before: float | None = None
+    after: float | None = None
+    event: str = ""
+
+    def helps(self, min_gain: float) -> bool:
+        """True if the gain is at least `min_gain`, as a fraction, and more than its noise."""
+        return self.fraction >= min_gain and self.fraction > self.noise
+
+    def why_useless(self, min_gain: float) -> str:
+        """Return the reason why a version with this gain is dropped."""
+        under = f"under the required {min_gain:.1%}"
+        return under if self.fraction < min_gain else f"within the noise of {self.noise:.1%}"
 
 
 Gains = Mapping[tuple[str, str], Gain]  # (function, core) -> gain
@@ -33,7 +48,7 @@ class VersionLimits:
     """Limits on the versions of a function.
 
     Args:
-        min_gain: versions with a known gain below this fraction are dropped.
+        min_gain: versions with a known gain below this fraction, or within its noise, are dropped.
         max_growth: limit on the code growth of a file, in percent of its single-version build; None for no limit.
         free_bytes: bytes that versions of a file may add whatever max_growth says.
         by_model: True to drop versions that the core's model says to gain nothing over generic.
@@ -96,6 +111,7 @@ class VersionChoice:
         bytes: size of the function's code in that version.
         dropped: the reason why the version is not used; "" if it is used.
         verdict: what the core's model says about it; None if it can time no loop of both versions.
+        gain: its measured gain; None if it was not measured.
         nearly_equal: the reason why it runs another core's code that is not equal to its own; "" if it does not.
     """
 
@@ -106,6 +122,7 @@ class VersionChoice:
     verdict: ModelVerdict | None = None
     nearly_equal: str = ""
     level_of: str = ""
+    gain: Gain | None = None
 
     @property
     def core_type(self) -> str:
@@ -238,13 +255,16 @@ def drop_levels_with_cores(choice: FunctionChoice) -> FunctionChoice:
 
 
 def drop_useless(choice: FunctionChoice, gains: Gains, min_gain: float) -> FunctionChoice:
-    """Drop versions whose known gain over generic is below `min_gain`; their cores run generic."""
+    """Drop versions whose known gain over generic is below `min_gain`, or within its noise; their cores run generic."""
 
     def decide(version: VersionChoice) -> VersionChoice:
         gain = gains.get((choice.function, version.label))
-        if version.body == GENERIC or gain is None or gain.fraction >= min_gain:
+        if version.body == GENERIC or gain is None:
             return version
-        reason = f"{gain.fraction:+.1%} over generic ({gain.how}), under the required {min_gain:.1%}"
+        version = replace(version, gain=gain)
+        if gain.helps(min_gain):
+            return version
+        reason = f"{gain.fraction:+.1%} over generic ({gain.how}), {gain.why_useless(min_gain)}"
         return to_generic(choice, version, reason)
 
     return replace(choice, versions=tuple(decide(k) for k in choice.versions))

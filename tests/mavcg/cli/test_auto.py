@@ -1,5 +1,6 @@
 """`mavcg auto`, run as docs/auto.md says, in a fresh folder; and what it refuses."""
 
+import io
 import json
 import re
 import shutil
@@ -9,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from mavcg.objects.inspection import inspect_library
+from mavcg.program.auto_report import show_auto
+from mavcg.program.auto_rounds import AutoResult, DroppedVersion, Round, VersionGain
 from mavcg.program.measurements import load_measurements
 from mavcg.program.perf_runs import this_machine
+from mavcg.program.version_choice import Gain
 from mavcg.toolchain.target import host_target
 
 PAGE = Path(__file__).parents[3] / "docs/auto.md"
@@ -65,9 +70,12 @@ def test_the_page_to_the_letter(
     document = json.loads(done.stdout)
     assert sorted(name for each in document["rounds"] for name in each["functions"]) == ["dot", "scale"]
     assert (document["library"], document["waiting"], document["measured"]) == ("libhot.so", [], True)
-    gains = {v["function"]: v["gain"] for each in document["rounds"] for v in each["versions"]}
+    versions = {v["function"]: v for each in document["rounds"] for v in each["versions"]}
+    gains = {name: v["gain"] for name, v in versions.items()}
     dropped = {each["function"] for entry in document["rounds"] for each in entry["dropped"]}
-    assert dropped == {name for name, gain in gains.items() if gain is not None and gain < 0.01}
+    least = {name: max(0.01, v["noise"]) for name, v in versions.items() if v["gain"] is not None}
+    assert dropped == {name for name, needed in least.items() if gains[name] < needed}
+    assert all(1 - versions[n]["after"] / versions[n]["before"] == pytest.approx(gains[n]) for n in least)
     if host_target().arch == "x86_64":
         assert gains["scale"] > 0.2 and "scale" not in dropped  # SSE2 has no 32-bit multiply
     measured = {(m.function, m.core) for m in load_measurements(Path("gains.json"))}
@@ -132,6 +140,8 @@ def test_nothing_hot_builds_nothing(mavcg: Any, perf: str, core: str, project: P
         ('["./app"]', '["./other"]', (), "./other"),
         ('"host"', '"nobody"', (), "--board nobody: no such board"),
         ("x", "x", ("--threshold", "200"), "--threshold 200: is not a share"),
+        ("x", "x", ("--", "./another", "--threshold", "1"), "./another"),
+        ("x", "x", ("other.toml", "--", "./app"), "other.toml: "),
         ("x", "x", ("--runner", "carrier-pigeon"), "--runner carrier-pigeon: is not a runner"),
     ],
 )
@@ -185,3 +195,16 @@ def test_without_a_runner_the_model_prices_every_loop_and_what_gains_nothing_goe
     assert all(any(words in how for words in known) for how in kept.values())  # none of which nothing is known
     assert {core for _, core in kept} >= {"cortex-a55"} and ("chase", "exynos-m4") in dropped
     assert "assumed for its model" in dropped["chase", "exynos-m4"]
+
+
+def test_the_report_has_times_gain_and_noise_of_each_version() -> None:
+    gain = Gain(0.5, "measured, 5 runs", 0.02, 8e6, 4e6, "cpu-clock")
+    versions = (VersionGain("dot", "znver3", 0.5, gain.how, gain), VersionGain("add", "znver3", None, ""))
+    useless = DroppedVersion("add", "znver3", "useless")
+    done = Round(("dot", "add"), {"dot": 0.7, "add": 0.2}, versions, (useless,), {})
+    with io.StringIO() as out:
+        show_auto(AutoResult((done,), Path("lib.so"), (), True), "here", 0.05, Console(file=out, width=200))
+        lines = [line.split() for line in out.getvalue().splitlines()]
+    assert lines[0] == "round function share version before after gain".split()
+    assert lines[1] == "1 dot 70.0% znver3 8.0 ms 4.0 ms +50.0% ±2.0% kept: measured, 5 runs".split()
+    assert lines[2] == "add 20.0% znver3 dropped: useless".split()

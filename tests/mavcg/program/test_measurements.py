@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +59,43 @@ def test_a_gain_says_that_it_was_measured_and_where() -> None:
     gain = as_gain(ONE)
     assert gain is not None and gain.fraction == pytest.approx(0.2)
     assert gain.how == "measured, 3 runs, +20.0% to +50.0%, a board CPUs 0-3"
+
+
+def noisy(own: tuple[float, ...], samples: int = 10**8) -> Measurement:
+    return replace(ONE, generic=(100.0,) * len(own), own=own, generic_samples=samples, own_samples=samples)
+
+
+def test_noise_is_that_of_the_rounds_or_of_sampling() -> None:
+    """Steady rounds have that of sampling alone; a function that takes all the time of a run has none of that."""
+    steady = noisy((90.0,) * 5, samples=5000)
+    assert steady.noise == pytest.approx(2 * 0.9 * (0.5 * 2 / 5000) ** 0.5)
+    assert replace(steady, generic_share=1.0).noise == 0
+    assert noisy((90.0, 90.0)).noise == pytest.approx(0, abs=1e-3)  # two rounds show no spread
+
+
+@pytest.mark.parametrize("rounds", [3, 4, 5, 6, 7, 9, 11])
+def test_equal_versions_are_seldom_kept(rounds: int) -> None:
+    """Chance alone shows more than the noise in about one of 30 measurements of versions of one speed."""
+    random = np.random.default_rng(rounds)
+    quotients = 100 + 3 * random.standard_normal((2000, rounds))
+    gains = [as_gain(noisy(tuple(own))) for own in quotients]
+    assert 20 <= sum(gain is not None and gain.helps(0) for gain in gains) <= 90
+
+
+def test_a_wild_round_does_not_hide_a_gain() -> None:
+    wild = as_gain(noisy((80.0, 81.0, 79.0, 80.5, 900.0)))
+    assert wild is not None and wild.helps(0.01) and wild.noise < 0.1
+
+
+@pytest.mark.parametrize(
+    ("gain", "is_kept"), [(0.05, False), (0.09, False), (0.2, True), (-0.2, False), (0.005, False)]
+)
+def test_a_gain_within_its_noise_is_none(gain: float, is_kept: bool) -> None:
+    own = tuple(100 * (1 - gain) + change for change in (-8.0, -5.0, 0.0, 5.0, 8.0))
+    measured = as_gain(noisy(own))
+    assert measured is not None and measured.helps(0.01) == is_kept
+    assert ("noise" in measured.why_useless(0.01)) == (gain >= 0.01)
+    assert measured.before == 100 and measured.after == pytest.approx(100 * (1 - gain))
 
 
 def test_file_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_json_of_the_same() -> None:
                     "dropped": None,
                     "extensions": [],
                     "runs_on": "CPUs 0-3",
+                    "decided_by": "nothing",
                 },
                 {
                     "core": A75,
@@ -116,6 +117,7 @@ def test_json_of_the_same() -> None:
                     "dropped": None,
                     "extensions": [],
                     "runs_on": "CPUs 4-5",
+                    "decided_by": "nothing",
                 },
                 {
                     "core": M4,
@@ -123,6 +125,7 @@ def test_json_of_the_same() -> None:
                     "bytes": 100,
                     "shares_body_with": None,
                     "runs_on": "CPUs 6-7",
+                    "decided_by": "nothing",
                     "extensions": [],
                     "dropped": "+0.3% over generic (measured), under the required 1.0%",
                 },
