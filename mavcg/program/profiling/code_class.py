@@ -1,5 +1,6 @@
 """The class of a function by what its machine code computes: products summed up, largest values, copies, and so on."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mavcg.program.profiling.ranking import RankedFunction
 
 _FILTER_TAPS = 5  # products summed to one stored value, from which on it is a filter and not a colour conversion
 _REUSE = 2.0  # multiply-adds for each load, from which on a straight sum of products is a product of matrices
+_FLOAT_PRODUCT = re.compile(r"v?mul[sp][sd]|fmul")
 _WINDOW = 3  # values compared to one stored value, from which on it is a window's largest
 
 
@@ -100,10 +102,12 @@ def _product_class(loop: InnermostLoop, facts: LoopFacts) -> str:
 def _in_memory(loop: InnermostLoop, value: LoopValue) -> str:
     """Return the class of products that are added to an array.
 
-    Where both factors are loaded anew for each element, none is used twice, as in a depthwise filter over channels.
+    Where both factors are loaded anew for each element, none is used twice, as in a depthwise filter over channels. A
+    factor that a loop around computes by a product is no filter's weight: a triangular system is solved.
     """
     if value.constant or loop.depth == 1:
-        return DEPTHWISE if loop.depth == 5 and value.products == 1 else GEMM
+        is_solved = any(_FLOAT_PRODUCT.fullmatch(i.mnemonic) for around in loop.around for i in around)
+        return DEPTHWISE if loop.depth == 5 and value.products == 1 and not is_solved else GEMM
     return DEPTHWISE if loop.depth > 2 else ELEMENTWISE
 
 

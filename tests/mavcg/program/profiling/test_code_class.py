@@ -53,6 +53,7 @@ CLASS_OF = {
     "f33": ELEMENTWISE,
     "f34": POOL,
     "f35": PACK,
+    "f36": GEMM,
 }
 
 

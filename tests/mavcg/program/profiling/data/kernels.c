@@ -233,3 +233,13 @@ void f35(const float *restrict x, float *restrict o, int c, int h, int b, int k)
                 for (int i = 0; i < h; i++)
                     for (int j = 0; j < b; j++) *o++ = x[(a * (h + k) + i + p) * (b + k) + j + q];
 }
+void f36(const float *restrict a, float *restrict c, float *restrict b, int panels, int rows, int n, int m, int ld) {
+    for (int t = 0; t < panels; t++)
+        for (int r = 0; r < rows; r++, c += n * ld)
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < m; j++) {
+                    float solved = c[i * ld + j] * a[i * n + i];
+                    *b++ = solved;
+                    for (int k = i + 1; k < n; k++) c[k * ld + j] -= solved * a[i * n + k];
+                }
+}
