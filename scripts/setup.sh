@@ -4,7 +4,7 @@
 set -euo pipefail
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
-PACKAGES=(linux-perf qemu-user qemu-user-static qemu-system-arm bochs-term bochs libc6-arm64-cross libeigen3-dev libgemmlowp-dev valgrind g++ clang-format clang-tidy cmake ninja-build ccache openssh-client openssh-server)
+PACKAGES=(linux-perf qemu-user qemu-user-static qemu-system-arm bochs-term bochs libc6-arm64-cross libeigen3-dev libgemmlowp-dev valgrind g++ clang-format clang-tidy cmake ninja-build ccache yosys verilator openssh-client openssh-server)
 say() { printf 'setup: %s\n' "$*" >&2; }
 
 install_packages() {
