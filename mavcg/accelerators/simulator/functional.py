@@ -34,10 +34,7 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
     outputs = dict[str, Array]()
     for number, (job, (first, _)) in enumerate(zip(program.jobs(), program.job_ranges(), strict=True), 1):
         location = program.network if len(program.segments) == 1 else f"{program.network}: segment {number}"
-        for name in job.inputs:
-            tensor = program.tensor(name)
-            features[_bytes_of(tensor)] = _checked_input(tensor, inputs[name])
-            written[_bytes_of(tensor)] = 1
+        write_inputs(job, inputs, features, written)
         with _simulated_core(job, location, features, written) as step:
             for index, instruction in enumerate(job.instructions, first):
                 more, tile = step()
@@ -51,6 +48,27 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
                 raise MavcgError(f"output {name}: the program ended before all of it was written")
             outputs[name] = features[at][None]
     return outputs
+
+
+def write_inputs(job: AccelProgram, inputs: Mapping[str, Array], features: Array, written: Array) -> None:
+    """Write a job's inputs into the features segment, as the host does before it. Raises: MavcgError for another shape.
+
+    inputs: int8 [1, H, W, C] by name. features: int8 [bytes]. written: [bytes], a flag for each; both are changed.
+    """
+    for name in job.inputs:
+        tensor = job.tensor(name)
+        features[_bytes_of(tensor)] = _checked_input(tensor, inputs[name])
+        written[_bytes_of(tensor)] = 1
+
+
+def execute_job(job: AccelProgram, features: Array, written: Array) -> None:
+    """Run one of a program's jobs on a features segment, as `execute` does. Raises: MavcgError naming the instruction.
+
+    features: int8 [bytes]. written: [bytes], a flag for each; both are changed.
+    """
+    with _simulated_core(job, job.network, features, written) as step:
+        while step()[0]:
+            pass
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 from mavcg.accelerators.commands.accel.assembler import assemble, disassemble
 from mavcg.accelerators.commands.accel.build import build
+from mavcg.accelerators.commands.accel.cosim import cosim
 from mavcg.accelerators.commands.accel.fuse import fuse
 from mavcg.accelerators.commands.accel.host import host
 from mavcg.accelerators.commands.accel.match import match
 from mavcg.accelerators.commands.accel.path import path
+from mavcg.accelerators.commands.accel.rtl import rtl
 from mavcg.accelerators.commands.accel.run import run
 from mavcg.accelerators.commands.accel.simulate import simulate
 from mavcg.accelerators.commands.accel.targets import targets
@@ -26,6 +28,8 @@ accel = group_of(
     host=host,
     simulate=simulate,
     validate=validate,
+    rtl=rtl,
+    cosim=cosim,
     disassemble=disassemble,
     assemble=assemble,
     match=match,

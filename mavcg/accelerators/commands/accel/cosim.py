@@ -1,0 +1,49 @@
+"""The verb `mavcg accel cosim`: run a program on the hardware, and compare bytes and cycles with the simulators."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mavcg.console.output import console, print_json
+from mavcg.console.shared_options import AccelProgramFile, JsonEverything
+
+
+def cosim(
+    program: AccelProgramFile,
+    rtl: Annotated[Path, typer.Option("--rtl", metavar="DIR", help="Folder that mavcg accel rtl wrote.")],
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the random inputs.")] = 0,
+    as_json: JsonEverything = False,
+) -> None:
+    """Run a program on an accelerator's Verilog, and compare it with both simulators.
+
+    Verilator translates the Verilog; the DDR memory is a model with the target's bandwidth and latency. `equal` says
+    whether every byte of the features segment is as the functional simulator leaves it; the cycles are those of the
+    hardware and of the cycle simulator. The exit status is 1 if bytes differ.
+
+    \b
+    mavcg accel build net.onnx --target small -o a.elf
+    mavcg accel rtl --target small -o rtl
+    mavcg accel cosim a.elf --rtl rtl --seed 1 --json
+    """
+    from mavcg.accelerators.image.elf_file import read_elf
+    from mavcg.accelerators.rtl.cosimulation import cosimulate
+    from mavcg.accelerators.rtl.verilog import read_verilog
+
+    made = cosimulate(read_elf(program), read_verilog(rtl), seed)
+    if as_json:
+        print_json(
+            {
+                "equal": made.equal,
+                "differing_bytes": made.differing_bytes,
+                "bytes": made.segment_bytes,
+                "cycles_rtl": made.cycles_rtl,
+                "cycles_simulated": made.cycles_simulated,
+            }
+        )
+    else:
+        bits = "equal" if made.equal else f"{made.differing_bytes} of {made.segment_bytes} bytes differ"
+        more = 100 * (made.cycles_rtl / made.cycles_simulated - 1)
+        console().print(f"{bits}; {made.cycles_rtl} cycles, {made.cycles_simulated} simulated ({more:+.2f} %)")
+    if not made.equal:
+        raise typer.Exit(1)
