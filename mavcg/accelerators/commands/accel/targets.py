@@ -20,7 +20,7 @@ def targets(
     ] = None,
     as_json: JsonDocument = False,
 ) -> None:
-    """List accelerators with an instruction set: DNNVM's two, and your own.
+    """List accelerators with an instruction set: DNNVM's two, a small one for FPGAs, and your own.
 
     A target is a TOML file. Every figure is written as key = { value = ..., source = "..." }:
 
