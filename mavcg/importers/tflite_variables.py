@@ -144,5 +144,6 @@ def graph_with_states(
     made = []
     for (variable, name), output in zip(states, nexts, strict=True):
         first = variables.initial[variable]
-        made.append(GraphState(name, output, first if first.any() else None))
+        zero = not np.ascontiguousarray(first).reshape(-1).view(np.uint8).any()  # by its bits: -0.0 is not zero
+        made.append(GraphState(name, output, None if zero else first))
     return replace(graph, states=tuple(made))

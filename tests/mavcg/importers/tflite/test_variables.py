@@ -94,6 +94,19 @@ def test_a_sum_from_a_first_value(writer: Any, check: Any) -> None:
     assert state.initial is not None and state.initial.tolist() == [1, 2, 3]
 
 
+def test_first_values_keep_their_bits(writer: Any, check: Any) -> None:
+    """-0.0 equals zero and is not zero, and NaN is neither."""
+    x = writer.input((3,))
+    first = np.array([-0.0, 0.0, np.nan], np.float32)
+    first_values(writer, {"odd": first, "zero": np.zeros(3, np.float32)})
+    odd, zero = handle(writer, "odd"), handle(writer, "zero")
+    y = add(writer, read(writer, odd, (3,)), read(writer, zero, (3,)), (3,))
+    assign(writer, odd, x)
+    assign(writer, zero, x)
+    states = {state.input: state.initial for state in check.load(writer.bytes(y)).states}
+    assert states["zero"] is None and states["odd"] is not None and states["odd"].tobytes() == first.tobytes()
+
+
 def test_a_rolling_window_in_8_bits(writer: Any, check: Any) -> None:
     """As in streaming wake-word models: the bits of the first value are those of the file."""
     scale = {"scale": 0.5, "zero": -128}
