@@ -36,17 +36,19 @@ class Nest:
     """Loops over `shape`, outermost first.
 
     strides: of each operand, one per dimension, in elements; 0 broadcasts. There is at least one dimension; none has
-    length 1, except the single one of a scalar.
+    length 1, except the single one of a scalar, and the last where `single`. single: no row of work extends over
+    several indices of the outermost of two or more dimensions, so that rows may end after each (docs/lengths.md).
     """
 
     shape: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
+    single: bool = False
 
     @property
     def row_split(self) -> tuple[int, int]:
         """(dimension, block): a row is `block` steps of this dimension with all that is inside."""
         inner, at = 1, len(self.shape) - 1
-        while at > 0 and inner * self.shape[at] <= ROW_ELEMENTS:
+        while at > self.single and inner * self.shape[at] <= ROW_ELEMENTS:
             inner *= self.shape[at]
             at -= 1
         return at, max(1, min(self.shape[at], ROW_ELEMENTS // max(1, inner)))

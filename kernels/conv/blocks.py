@@ -123,6 +123,9 @@ class Blocks:
             ahead = address(b, at.weights, vectors * self.lanes * k_bytes)
             return replace(at, ahead=ahead if row is None else address(b, ahead, scale_index(b, row, width * share)))
 
+        if spec.single_pixels:
+            self.pixels(run, tiling, vectors, used, pointers, tile)
+            return
         if crossing:
             self.crossing(tiling, vectors, used, with_next_weights(pointers(None), None), tile, size, share)
             return
@@ -184,6 +187,30 @@ class Blocks:
 
             repeat(b, done, done + mr * count, emit_at, "pixel", mr)
             done += mr * count
+
+    def pixels(
+        self,
+        run: ChannelRun,
+        tiling: RegisterTiling,
+        vectors: int,
+        used: int,
+        pointers: Callable[[Value], Pointers],
+        emit: Callable[[RegisterTile, Pointers], None],
+    ) -> None:
+        """Emit a run of rows of a single pixel each: the widest register tiles, then narrower ones for what is left."""
+        b, spec, at = self.b, self.spec, run.begin
+        views = (spec.x, spec.out, spec.residual)
+        for mr in (tiling.widths.mr, *(1 << bit for bit in range(4, -1, -1) if 1 << bit < tiling.widths.mr)):
+            steps = [view.strides[1] * self.item if view is not None else 0 for view in views]
+            offsets = [tuple(step * p for p in range(mr)) for step in steps]
+            shape = RegisterTile(offsets[0], offsets[1], offsets[2], vectors, used)
+            stop = b.add(at, b.mul(b.sdiv(b.sub(run.end, at), const(mr)), const(mr)), name="tiles_end")
+
+            def emit_at(pixel: Value, shape: RegisterTile = shape) -> None:
+                emit(shape, pointers(pixel))
+
+            repeat(b, at, stop, emit_at, "pixel", mr)
+            at = stop
 
     def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
         """Return the pointers with the address of the weights that the tile from this pixel on prefetches.

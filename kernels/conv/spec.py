@@ -19,6 +19,7 @@ from mavcg.specs.work_counts import OperandBytes, TileProduct, WeightReads, Work
 
 # With fewer rows of pixels than this, threads share the output channels instead.
 FEW_ROWS = 4
+RUN_PIXELS = 64  # pixels of a run of single ones, whose inputs then stay in a level-1 cache
 MANY_WEIGHTS = 1 << 18  # bytes of weights from which on a level-2 cache does not keep them from row to row
 
 
@@ -34,6 +35,11 @@ class Convolution(RowKernel):
     @property
     def window(self) -> Window:
         return replace(super().window, groups=self.groups)
+
+    @property
+    def free_rows(self) -> bool:
+        """True if a run computes only the first rows, as many as it has (docs/lengths.md)."""
+        return False
 
     @property
     def in_channels(self) -> int:
@@ -65,6 +71,8 @@ class Convolution(RowKernel):
 
         Only pixels of x that a window reads count: with a stride longer than the filter that is a part of x.
         """
+        if self.free_rows:
+            return False
         enough = self.groups * self.panels >= FEW_ROWS
         seen = min(self.x.elements, self.pixel_rows * self.out.shape[2] * prod(self.kernel) * self.x.shape[3])
         images = seen * DTYPES[self.x.dtype].itemsize + self.out.elements * DTYPES[self.out.dtype].itemsize
@@ -107,8 +115,8 @@ class Conv2d(Convolution):
     width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
     [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16 or bf16
     for f32, which are widened when they are loaded. terms: neighbouring terms that a packed channel keeps together; 4
-    for bf16 that is multiplied in matrices. Operands: x, weights, out, bias?, residual?. A row of work is a row of
-    output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
+    for bf16 that is multiplied in matrices. free_rows: as in Convolution. Operands: x, weights, out, bias?, residual?.
+    A row of work is a row of output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
     x: View
@@ -125,6 +133,32 @@ class Conv2d(Convolution):
     act_args: tuple[float, ...]
     stored: str = ""
     terms: int = 1
+    free_rows: bool = False
+
+    @property
+    def single_pixels(self) -> bool:
+        """True if every row of work is one pixel of a product; register tiles then extend over rows."""
+        shape = self.out.shape
+        return self.free_rows and self.kernel == self.stride == (1, 1) and shape[0] == shape[2] == 1
+
+    @property
+    def run_pixels(self) -> int:
+        """Pixels among which register tiles are chosen: those of a row, or of several rows of a single one."""
+        return min(RUN_PIXELS, self.pixel_rows) if self.single_pixels else self.out.shape[2]
+
+    @property
+    def in_runs(self) -> "Conv2d":
+        """The same work in rows of run_pixels, for which macro-tiles of single pixels are planned; the last row may be
+        longer than the rest of the pixels."""
+        pixels = self.run_pixels
+
+        def rows(view: View) -> View:
+            _, row, _, channel = view.strides
+            shape = (1, -(-self.pixel_rows // pixels), pixels, view.shape[3])
+            return View(view.dtype, shape, (0, row * pixels, row, channel))
+
+        residual = rows(self.residual) if self.residual is not None else None
+        return replace(self, x=rows(self.x), out=rows(self.out), residual=residual)
 
     @property
     def product_type(self) -> str:
@@ -174,8 +208,8 @@ class Conv2d(Convolution):
         return 2 * self.read_elements
 
     def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
-        pixels, terms = self.out.shape[2], self.in_channels * self.window.taps
-        times = self.pixel_rows * self.groups
+        pixels, terms = self.run_pixels, self.in_channels * self.window.taps
+        times = self.out.shape[2] * self.pixel_rows // pixels * self.groups
         return WorkCounts(
             products=(TileProduct("product_implicit", pixels, self.out_channels, terms, times),),
             read=OperandBytes(self.x.elements * self.item_bytes),
@@ -228,7 +262,7 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
     """
     if machine.arch != "x86_64":
         return None
-    pitch = spec.x.strides[2] * spec.stride[1] * spec.item_bytes
+    pitch = spec.x.strides[1 if spec.single_pixels else 2] * spec.stride[1] * spec.item_bytes
     return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
 
 
@@ -252,7 +286,7 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
             return tiling_of(machine, pixels, vectors, min(vectors, whole), terms, most, dtype)
         return choose(machine, pixels, vectors, terms, panel, most, dtype)
 
-    by_row = tiling(spec.out.shape[2])
+    by_row = tiling(spec.run_pixels)
     whole = macro.parts == 1 and (macro.mc is None or macro.mc >= spec.pixel_rows)
     if spec.by_channels and spec.pixel_rows > 1 and whole:
         crossing = tiling(spec.pixel_rows * spec.out.shape[2])
@@ -265,7 +299,7 @@ def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels:
     """Return the register tiles of a block of `channels` output channels."""
     lanes = vector_lanes(machine, spec.product_type)
     tiling, crossing = register_tiling(spec, machine, macro, channels)
-    pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)
+    pixels = spec.run_pixels * (spec.pixel_rows if crossing else 1)
     # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic. The
     # ends of f16 blocks count.
     most, terms = uncrowded_pixels(spec, machine), 0 if spec.tiling_rules.partial_sums else conv_sum(spec).length

@@ -20,6 +20,7 @@ from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.choose.tiles.work import KernelWork, work_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import KernelSpec
@@ -47,15 +48,27 @@ def plan_tiles(
     counts = tuple((together or {}).get(label, 0) for label in cores)
     planned: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
-        work = work_of(spec)
+        free_rows, scale = isinstance(spec, Conv2d) and spec.free_rows, 1
+        planned_for = spec
+        if isinstance(spec, Conv2d) and spec.single_pixels:
+            planned_for, scale = spec.in_runs, spec.run_pixels
+        work = work_of(planned_for)
         if (macro := _chunks_only(spec, cores, together or {})) is not None:
             planned |= {(kernel_name(spec), label): macro for label in cores}
         if work is None or not spec.rows:
             continue
-        tiles = _best_of_all(work, tuple(cores.values()), counts, model)
+        # Rows that end anywhere are not cut into parts.
+        tiles = _best_of_all(work, tuple(cores.values()), () if free_rows else counts, model)
         for label, macro in zip(cores, tiles, strict=True):
-            planned[kernel_name(spec), label] = macro
+            planned[kernel_name(spec), label] = _with_rows(macro, scale)
     return TilePlan(planned)
+
+
+def _with_rows(macro: MacroTile, scale: int) -> MacroTile:
+    """Return the macro-tile of a kernel whose rows are `scale` times as many as those that it was planned for."""
+    mc = macro.mc and macro.mc * scale
+    min_chunk_rows = macro.min_chunk_rows and macro.min_chunk_rows * scale
+    return replace(macro, mc=mc, call_rows=macro.call_rows * scale, min_chunk_rows=min_chunk_rows)
 
 
 def _chunks_only(spec: KernelSpec, clusters: Mapping[str, CoreModel], together: Mapping[str, int]) -> MacroTile | None:

@@ -1,0 +1,240 @@
+"""Lowered graphs whose steps compute only the first rows of work, as many as a run has: one bounded dimension.
+
+The graph is lowered for the longest length and for another one. Their kernels must be equal except for the count of
+their outermost loop. Then a kernel for the longest length computes, in its first rows, what a kernel for a shorter one
+computes in all of its rows: the count is the bound of a loop, and neither strides nor sums depend on it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
+from mavcg.errors import MavcgError
+from mavcg.kernels.builder.nest import Nest, NestKernel
+from mavcg.kernels.conv.depthwise import Depthwise
+from mavcg.kernels.conv.matmul import MatMul, as_image
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.tensor.arg_reduce import ArgReduce
+from mavcg.kernels.tensor.copies import CopySpec
+from mavcg.kernels.tensor.elementwise import ElementwiseSpec
+from mavcg.kernels.tensor.gather import GatherSpec, LookupSpec
+from mavcg.kernels.tensor.layer_norm import LayerNormSpec
+from mavcg.kernels.tensor.pad import PadBorder
+from mavcg.kernels.tensor.pool import Pool
+from mavcg.kernels.tensor.reduce import Reduce
+from mavcg.kernels.tensor.softmax import Softmax
+from mavcg.kernels.tensor.transpose import TransposeSpec
+from mavcg.memory.storage import Storage
+from mavcg.specs.dimension import Dimension
+from mavcg.specs.kernel import Array, KernelSpec, Operand, View
+from mavcg.specs.packed_constant import PackedConstant
+
+# The fields of a spec whose first length, apart from lengths of 1, counts the outermost loop over rows of work.
+_COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
+    {
+        ArgReduce: ("kept",),
+        Conv2d: ("x", "out", "residual"),
+        CopySpec: ("nest",),
+        Depthwise: ("x", "out", "residual"),
+        ElementwiseSpec: ("nest",),
+        GatherSpec: ("nest",),
+        LayerNormSpec: ("outer",),
+        LookupSpec: ("nest",),
+        MatMul: ("batch",),
+        PadBorder: ("out",),
+        Pool: ("x", "out"),
+        Reduce: ("kept",),
+        Softmax: ("outer",),
+        TransposeSpec: ("nest",),
+    }
+)
+
+
+@dataclass(frozen=True)
+class FreeRows:
+    """A graph lowered for the longest length. counted: for each step, whether the length counts its rows."""
+
+    lowered: LoweredGraph
+    counted: tuple[bool, ...]
+
+
+def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension, length: int) -> FreeRows:
+    """Return the graph lowered for the longest length with kernels whose rows may end after any index.
+
+    other: the same graph lowered for another length. Raises: MavcgError naming the node whose rows of work the
+    dimension does not count.
+    """
+    pairs = list(zip(most.steps, other.steps, strict=False))
+    if len(most.steps) != len(other.steps) or any(a.node.op != b.node.op for a, b in pairs):
+        different = next((a for a, b in pairs if a.node.op != b.node.op), most.steps[-1])
+        raise _refusal(different, dimension, f"is computed in other steps at the length {length}")
+    steps: list[LoweredStep] = []
+    counted: list[bool] = []
+    for a, b in pairs:
+        _check_operands(a, b, most, other, dimension)
+        long, short = _in_pixels(a, most.storage), _in_pixels(b, other.storage)
+        if _plain(long.spec) == _plain(short.spec):
+            steps.append(a)
+            counted.append(False)
+            continue
+        steps.append(_counted_step(long, short, dimension, length))
+        counted.append(True)
+    specs = dict.fromkeys(step.spec for step in steps)
+    return FreeRows(replace(most, steps=tuple(steps), specs=tuple(specs)), tuple(counted))
+
+
+def _counted_step(long: LoweredStep, short: LoweredStep, dimension: Dimension, length: int) -> LoweredStep:
+    """Return a step whose rows may end after any index. Raises: MavcgError for a step that cannot."""
+    spec, other = _single_rows(long.spec, dimension.most), _single_rows(short.spec, length)
+    if type(spec) not in _COUNTED:
+        raise _refusal(long, dimension, f"has no kernel for it ({spec.family})")
+    inside = isinstance(spec, TransposeSpec) and spec.outer[:1] != (0,)
+    whole = spec.rows % dimension.most == 0 and other.rows * dimension.most == spec.rows * length
+    if inside or not whole or _plain(_resize(spec, dimension.most, length)) != _plain(other):
+        raise _refusal(long, dimension, "has it inside of its rows of work, not as the outermost dimension")
+    return replace(long, spec=spec)
+
+
+def _refusal(step: LoweredStep, dimension: Dimension, reason: str) -> MavcgError:
+    return MavcgError(
+        f"node '{step.name}' ({step.node.op}): the bounded dimension {dimension} {reason}; give a list of lengths in "
+        f"its place, such as {dimension.least},{dimension.most}, for a size of each (docs/lengths.md)"
+    )
+
+
+def _single_rows(spec: KernelSpec, count: int) -> KernelSpec:
+    """Return the spec with the loop over `count` indices apart from the loops inside, if it counts rows by a nest."""
+    if isinstance(spec, NestKernel) and spec.nest.shape[0] % count == 0:
+        return replace(spec, nest=_single(spec.nest, count))  # type: ignore[call-arg]
+    return spec
+
+
+def _single(nest: Nest, count: int) -> Nest:
+    """Return the nest with `count` indices of its outermost loop, each a row of work or several."""
+    inside, rest = nest.shape[0] // count, nest.shape[1:]
+    if inside == 1 and rest:
+        return replace(nest, single=True)
+    # The stride of a loop of length 1 is free: 1 lets vectors of a line be loaded and stored, 0 is for a broadcast.
+    strides = tuple((s[0] * inside, s[0] if inside > 1 else min(s[0], 1), *s[1:]) for s in nest.strides)
+    return Nest((count, inside, *rest), strides, single=True)
+
+
+def _in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
+    """Return the step of a product in the rows of its tensors, each of single pixels where a tensor has one row.
+
+    Lowering cut the pixels of a product into rows of a length that depends on their number.
+    """
+    spec = step.spec
+    if not isinstance(spec, Conv2d):
+        return step
+    spec = replace(spec, free_rows=True)
+    if spec.kernel != (1, 1) or spec.stride != (1, 1) or not step.operands[0].tensor:
+        return replace(step, spec=spec)
+    numbers = (0, 2, len(step.operands) - 1) if spec.residual is not None else (0, 2)
+    views = [storage.view(step.operands[number].tensor) for number in numbers]
+    images = [view if len(view.shape) == 4 else as_image(view) for view in views]
+    pixels = [_pixel_rows(image) for image in images if image is not None]
+    if len(pixels) != len(views):
+        return replace(step, spec=spec)
+    x, out, *rest = pixels
+    return replace(step, spec=replace(spec, x=x, out=out, residual=rest[0] if rest else None))
+
+
+def _pixel_rows(image: View) -> View:
+    """Return an image of a single row as one of a single column; another image as it is."""
+    n, h, w, channels = image.shape
+    if n * h > 1:
+        return image
+    return View(image.dtype, (1, w, 1, channels), (0, image.strides[2], 0, image.strides[3]))
+
+
+def _resize(spec: KernelSpec, most: int, length: int) -> KernelSpec:
+    """Return the spec for `length` indices in place of `most`; the spec itself where it does not count them."""
+    changed = {name: _with_count(getattr(spec, name), most, length) for name in _COUNTED[type(spec)]}
+    return replace(spec, **changed)
+
+
+def _with_count(value: View | Nest | Sequence[int] | None, most: int, length: int) -> object:
+    if value is None:
+        return None
+    if isinstance(value, Nest | View):
+        return replace(value, shape=_with_first(value.shape, most, length))
+    return _with_first(value, most, length)
+
+
+def _with_first(shape: Sequence[int], most: int, length: int) -> tuple[int, ...]:
+    """Return a shape with its first length other than 1 for `length` indices in place of `most`."""
+    at = next((i for i, n in enumerate(shape) if n != 1), len(shape))
+    return (*shape[:at], *(n // most * length for n in shape[at : at + 1]), *shape[at + 1 :])
+
+
+def _plain(spec: KernelSpec) -> KernelSpec:
+    """Return the spec with strides along dimensions of length 1, which have no meaning, as 0."""
+    plain: dict[str, object] = {}
+    for name in _COUNTED.get(type(spec), ()):
+        value = getattr(spec, name)
+        if isinstance(value, View):
+            plain[name] = replace(value, strides=_meaningful(value.shape, value.strides))
+        elif isinstance(value, Nest):
+            strides = tuple(_meaningful(value.shape, strides) for strides in value.strides)
+            plain[name] = replace(value, strides=strides)
+    if isinstance(spec, MatMul):
+        for name in ("a_strides", "b_strides", "out_strides", "residual_strides"):
+            if (strides := getattr(spec, name)) is not None:
+                plain[name] = (*_meaningful(spec.batch, strides[:-2]), *strides[-2:])
+    return replace(spec, **plain) if plain else spec
+
+
+def _meaningful(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    return tuple(stride if length > 1 else 0 for length, stride in zip(shape, strides, strict=True))
+
+
+def _check_operands(
+    a: LoweredStep, b: LoweredStep, most: LoweredGraph, other: LoweredGraph, dimension: Dimension
+) -> None:
+    """Raise MavcgError unless both steps have the same operands, and constants of which one begins with the other."""
+    same = len(a.operands) == len(b.operands) and all(
+        _same_operand(x, y, most, other) for x, y in zip(a.operands, b.operands, strict=False)
+    )
+    if not same:
+        raise _refusal(a, dimension, "changes its constants, or where its tensors lie in their buffers")
+
+
+def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGraph) -> bool:
+    if replace(a, constant=None) != replace(b, constant=None):
+        return False
+    if a.constant is not None or b.constant is not None:
+        return _same_constant(a.constant, b.constant, most, other)
+    if not a.tensor:
+        return True
+    places = [lowered.storage.locations[a.tensor] for lowered in (most, other)]
+    return places[0].root == places[1].root and places[0].offset == places[1].offset
+
+
+def _same_constant(
+    a: Array | PackedConstant | None, b: Array | PackedConstant | None, most: LoweredGraph, other: LoweredGraph
+) -> bool:
+    if isinstance(a, PackedConstant) and isinstance(b, PackedConstant):
+        return a == b and all(
+            np.array_equal(most.graph.constants[name], other.graph.constants[name]) for name in a.sources
+        )
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return begins_with(a, b)
+    return False
+
+
+def begins_with(long: Array, short: Array) -> bool:
+    """Return True if two arrays are equal, or one is the beginning of the other along the first axis longer than 1."""
+    if long.dtype != short.dtype or long.ndim != short.ndim:
+        return False
+    at = next((i for i, (n, m) in enumerate(zip(long.shape, short.shape, strict=True)) if n != m), None)
+    if at is not None:
+        if any(n != 1 for n in (*long.shape[:at], *short.shape[:at])):
+            return False
+        count = min(long.shape[at], short.shape[at])
+        index = (*[slice(None)] * at, slice(count))
+        long, short = long[index], short[index]
+    return long.shape == short.shape and long.tobytes() == short.tobytes()
