@@ -1,0 +1,137 @@
+"""Runs lowered graphs on this machine, compiled in memory: all rows of their steps, or the first ones."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.choose.lowering.free_rows import FreeRows, with_free_rows
+from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
+from mavcg.graph import DTYPES, Graph
+from mavcg.importers.onnx_file import import_onnx
+from mavcg.memory.node_order import order_nodes
+from mavcg.model.bounded_graph import check_graphs, sampled_lengths
+from mavcg.model.precision import F32, optimised_graph
+from mavcg.specs.dimension import Dimension
+from mavcg.specs.kernel import Machine, Packing, Step
+from mavcg.specs.packed_constant import constant_array
+from tests.kernels.conftest import Compiled, host_machines
+
+Array = NDArray[Any]
+GUARD = 256  # bytes behind a buffer that nobody may write
+
+
+def packing() -> Packing:
+    return Packing(lanes=16 if host_machines()[0].arch == "x86_64" else 8)
+
+
+def optimised(graph: Graph) -> Graph:
+    return optimised_graph(graph, F32)
+
+
+def read(path: Path, shape: Sequence[int | None], length: int) -> Graph:
+    """The graph of a model whose input x has this shape; None: the bounded dimension."""
+    return import_onnx(path, {"x": tuple(length if d is None else d for d in shape)})
+
+
+def free_rows_of(path: Path, shape: Sequence[int | None], dimension: Dimension) -> FreeRows:
+    """As a build does it: the graphs are compared, rewritten and lowered."""
+    most = read(path, shape, dimension.most)
+    other = optimised(check_graphs(most, lambda length: read(path, shape, length), dimension))
+    longest = order_nodes(optimised(most)).graph
+    by_output = {node.outputs: node for node in other.nodes}
+    other = Graph(
+        other.name,
+        other.inputs,
+        other.outputs,
+        tuple(by_output[node.outputs] for node in longest.nodes),
+        other.types,
+        other.constants,
+    )
+    lowered = [lower_graph(graph, packing()) for graph in (longest, other)]
+    return with_free_rows(lowered[0], lowered[1], dimension, sampled_lengths(dimension)[0])
+
+
+def compiled_for(lowered: LoweredGraph, machine: Machine) -> Compiled:
+    return Compiled([Step(step.spec, step.operands) for step in lowered.steps], machine, optimised=False)
+
+
+def run_rows(
+    lowered: LoweredGraph,
+    compiled: Compiled,
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, int],
+    rows: Sequence[int],
+) -> list[bytes]:
+    """The bytes of the outputs after the first rows of every step.
+
+    outputs: bytes of each that are asked for; nothing may be written behind them. Buffers are full of NaNs at first.
+    """
+    graph, buffers = lowered.graph, {}
+    for root in {location.root for location in lowered.storage.locations.values()}:
+        size = outputs.get(root, graph.types[root].bytes)
+        store = np.full(size + GUARD + 64, 0xFF, np.uint8)
+        start = -store.ctypes.data % 64
+        buffers[root] = store[start : start + size + GUARD]
+        if root in inputs:
+            buffers[root] = np.frombuffer(bytearray(inputs[root].tobytes() + b"\xff" * GUARD), np.uint8)
+    kept: list[Array] = []
+    for step, count in zip(lowered.steps, rows, strict=True):
+        pointers = []
+        for operand in step.operands:
+            if operand.constant is not None:
+                data = np.frombuffer(constant_array(operand.constant, graph.constants).tobytes(), np.uint8)
+                raw = np.zeros(data.size + 64, np.uint8)
+                start = -raw.ctypes.data % 64
+                raw[start : start + data.size] = data
+                kept.append(raw)
+                pointers.append(raw.ctypes.data + start + operand.offset)
+                continue
+            location = lowered.storage.locations[operand.tensor]
+            item = DTYPES[graph.types[operand.tensor].dtype].itemsize
+            pointers.append(int(buffers[location.root].ctypes.data) + location.offset * item + operand.offset)
+        compiled.run(Step(step.spec, step.operands), pointers, [(0, count // 2), (count // 2, count)])
+    results = []
+    for name in graph.outputs:
+        size = outputs[name]
+        assert bytes(buffers[name][size : size + GUARD]) == b"\xff" * GUARD, f"%{name} was written behind its end"
+        results.append(bytes(buffers[name][:size]))
+    return results
+
+
+def first_rows(free: FreeRows, most: int, length: int) -> list[int]:
+    """The rows of each step for a length."""
+    return [
+        step.spec.rows // most * length if counts else step.spec.rows
+        for step, counts in zip(free.lowered.steps, free.counted, strict=True)
+    ]
+
+
+def results_of_lengths(
+    path: Path,
+    shape: Sequence[int | None],
+    dimension: Dimension,
+    inputs: Mapping[int, Array],
+    same_bits: Collection[int],
+) -> dict[int, tuple[list[bytes], list[bytes]]]:
+    """(outputs by the first rows of the longest length's kernels, outputs by the kernels of a fixed length) by length.
+
+    inputs: x of each length. same_bits: the lengths for which there are kernels of their own; others have no second
+    list.
+    """
+    machine, free = host_machines()[0], free_rows_of(path, shape, dimension)
+    compiled = compiled_for(free.lowered, machine)
+    results = {}
+    for length, x in inputs.items():
+        types = optimised(read(path, shape, length)).types
+        sizes = {name: types[name].bytes for name in free.lowered.graph.outputs}
+        rows = first_rows(free, dimension.most, length)
+        results[length] = run_rows(free.lowered, compiled, {"x": x}, sizes, rows), list[bytes]()
+        if length in same_bits:
+            fixed = lower_graph(optimised(read(path, shape, length)), packing())
+            own = compiled_for(fixed, machine)
+            whole = [step.spec.rows for step in fixed.steps]
+            results[length] = results[length][0], run_rows(fixed, own, {"x": x}, sizes, whole)
+    return results

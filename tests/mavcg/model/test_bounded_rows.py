@@ -1,0 +1,161 @@
+"""The first rows of kernels for the longest length: onnxruntime's values, and the bits of kernels for the length."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.specs.dimension import Dimension
+from tests.conftest import examples
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from tests.mavcg.model.bounded_models import Tokens, images_model, node, save_model  # noqa: E402
+from tests.mavcg.model.bounded_run import free_rows_of, results_of_lengths  # noqa: E402
+
+
+def assert_right(
+    path: Path,
+    shape: tuple[int | None, ...],
+    dimension: Dimension,
+    lengths: tuple[int, ...],
+    same_bits: tuple[int, ...] | None = None,
+) -> None:
+    """Compare values with onnxruntime's at these lengths, and bits with kernels for `same_bits` (None: for all)."""
+    rng = np.random.default_rng(3)
+    inputs = {
+        n: rng.standard_normal([n if d is None else d for d in shape]).astype(np.float32)
+        for n in dict.fromkeys(lengths)
+    }
+    reference = onnxruntime.InferenceSession(str(path))
+    of_own = lengths if same_bits is None else same_bits
+    for length, (ours, fixed) in results_of_lengths(path, shape, dimension, inputs, of_own).items():
+        assert ours == (fixed or ours), f"the bits of length {length}"
+        for have, want in zip(ours, reference.run(None, {"x": inputs[length]}), strict=True):
+            near = np.frombuffer(have, np.float32).reshape(want.shape)
+            assert np.abs(near - want).max() <= 1e-4 * max(1.0, np.abs(want).max())
+
+
+PIECES = {
+    "linear": lambda net, n: net.linear(n),
+    "residual": lambda net, n: net.residual(),
+    "norm": lambda net, n: net.norm(),
+    "softmax": lambda net, n: net.softmax(),
+    "relu": lambda net, n: net.activation("Relu"),
+    "erf": lambda net, n: net.activation("Erf"),
+    "centred": lambda net, n: net.centred(),
+    "heads": lambda net, n: net.heads(),
+    "doubled": lambda net, n: net.doubled(),
+}
+
+
+@settings(
+    max_examples=examples(60, 2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(
+    width=st.integers(2, 40),
+    pieces=st.lists(st.tuples(st.sampled_from(sorted(PIECES)), st.integers(2, 40)), min_size=1, max_size=5),
+    most=st.integers(3, 70),
+    data=st.data(),
+)
+def test_random_networks_of_tokens(
+    tmp_path: Path, width: int, pieces: list[tuple[str, int]], most: int, data: Any
+) -> None:
+    net = Tokens(width)
+    for name, size in pieces:
+        PIECES[name](net, size)
+        if net.width > 200:
+            net.linear(9)
+    net.activation("Relu")
+    dimension = Dimension("tokens", 1, most)
+    length = data.draw(st.integers(2, most))
+    assert_right(net.save(tmp_path / "m.onnx"), (1, None, width), dimension, (1, most, length), (length,))
+
+
+def test_a_network_of_tokens_at_many_lengths(tmp_path: Path) -> None:
+    net = Tokens(24)
+    net.linear(40)
+    net.norm()
+    net.residual()
+    net.softmax()
+    path = net.save(tmp_path / "m.onnx")
+    assert_right(path, (1, None, 24), Dimension("tokens", 1, 67), (1, 2, 3, 5, 6, 7, 12, 13, 31, 66, 67), (7, 66))
+
+
+def test_a_network_of_images_with_a_bounded_batch(tmp_path: Path) -> None:
+    dimension = Dimension("batch", 1, 5)
+    assert_right(images_model(tmp_path / "m.onnx"), (None, 3, 10, 10), dimension, (1, 2, 5), (2,))
+
+
+def refused(path: Path, shape: tuple[int | None, ...], most: int = 12) -> str:
+    with pytest.raises(MavcgError) as error:
+        free_rows_of(path, shape, Dimension("tokens", 1, most))
+    text = str(error.value)
+    assert "the bounded dimension tokens (1 to" in text and "list of lengths" in text
+    return text
+
+
+def test_a_sum_over_the_dimension_is_refused(tmp_path: Path) -> None:
+    net = Tokens(8)
+    net.add("ReduceMean", net.last, axes=[1], keepdims=1)
+    assert "node 'reducemean_1' (reduce_mean)" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
+
+
+def test_attention_is_refused_by_its_first_product(tmp_path: Path) -> None:
+    net = Tokens(8)
+    turned = net.add("Transpose", "x", perm=[0, 2, 1])
+    net.add("MatMul", "x", turned)
+    assert "'matmul_2' (matmul)" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
+
+
+def test_a_mirrored_dimension_is_refused(tmp_path: Path) -> None:
+    """Its rows are read from the last one back."""
+    net = Tokens(8)
+    bounds = (net.constant(np.array([i])) for i in (-1, -(2**31), 1, -1))
+    net.add("Slice", net.last, *bounds)
+    net.linear(4)
+    assert "slice" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
+
+
+def test_a_value_computed_from_the_length_is_refused(tmp_path: Path) -> None:
+    """The sum of a token divided by the number of tokens."""
+    net = Tokens(8)
+    length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array(1)))
+    net.add("Div", "x", net.add("Cast", length, to=1))
+    assert "has another constant" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
+
+
+def test_a_length_that_is_no_multiple_is_refused(tmp_path: Path) -> None:
+    net = Tokens(8)
+    net.add("Concat", "x", net.normal(1, 1, 8), axis=1)
+    assert "with 13 at its longest length and 12 at 11" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
+
+
+def test_rows_of_neighbours_are_refused(tmp_path: Path) -> None:
+    """A window of three tokens: the last one would read what lies behind."""
+    value = onnx.helper.make_tensor_value_info
+    weights = np.ones((4, 1, 3, 3), np.float32)
+    nodes = [node("Conv", ["x", "w"], ["y"], name="window", pads=[1, 1, 1, 1])]
+    inputs, outputs = [value("x", 1, [1, 1, "tokens", 6])], [value("y", 1, None)]
+    save_model(tmp_path / "m.onnx", nodes, inputs, outputs, {"w": weights})
+    assert "node 'window'" in refused(tmp_path / "m.onnx", (1, 1, None, 6))
+
+
+def test_position_tables_are_read_from_their_beginning(tmp_path: Path) -> None:
+    """A constant of which each length takes the first rows: other lengths have other constants, its beginning."""
+    net = Tokens(6)
+    table = net.normal(1, 40, 6)
+    length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array([1])))
+    starts, axes = net.constant(np.array([0])), net.constant(np.array([1]))
+    net.add("Add", "x", net.add("Slice", table, starts, length, axes))
+    net.linear(5)
+    path = net.save(tmp_path / "m.onnx")
+    assert_right(path, (1, None, 6), Dimension("tokens", 1, 40), (1, 2, 17, 39, 40), (17,))
