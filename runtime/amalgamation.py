@@ -77,6 +77,7 @@ UNITS: Mapping[str, Unit] = {
             "engine_chunk.c",
             "engine_options.c",
             "engine_pool.c",
+            "engine_shape.c",
             "engine_state.c",
             "engine_context.c",
             "engine_run.c",

@@ -6,6 +6,7 @@ Its functions have an argument for each tensor. It is pure: values in, text out.
 from collections.abc import Mapping, Sequence
 
 from mavcg.runtime.cpp_header_template import (
+    BOUNDED_DESCRIPTIONS,
     CONSTRUCTORS,
     DESCRIPTIONS,
     HEADER,
@@ -41,10 +42,28 @@ def cpp_header_text(program: Program) -> str:
         "OWNED": f"{name}_context",
         "ABOUT": "a class that owns a context, and a std::span for each tensor",
         "CONSTRUCTORS": CONSTRUCTORS,
-        "DESCRIPTIONS": fill_template(DESCRIPTIONS, {"EXPORTED": exported}),
+        "DESCRIPTIONS": fill_template(DESCRIPTIONS, {"EXPORTED": exported})
+        if program.dimension is None
+        else _bounded_descriptions(program, exported),
         "PRIVATE": fill_template(PRIVATE, {"EXPORTED": exported, "NAME": name}),
     }
     return _header_text(program, parts, tensor_lists(program))
+
+
+def _bounded_descriptions(program: Program, exported: str) -> str:
+    """Return the functions of a model with a bounded dimension that set its length, and describe its tensors."""
+    dims = [f"input{i}" for i in range(len(program.inputs))]
+    values = {
+        "EXPORTED": exported,
+        "SHAPES": ", ".join(
+            f"const std::array<std::int64_t, {len(t.type.shape)}> &{name}"
+            for name, t in zip(dims, program.inputs, strict=True)
+        ),
+        "DIMS": ", ".join(f"{name}.data()" for name in dims),
+        "INS": str(len(program.inputs)),
+        "OUTS": str(len(program.outputs)),
+    }
+    return fill_template(BOUNDED_DESCRIPTIONS, values)
 
 
 def sized_cpp_header_text(programs: Sequence[Program]) -> str:

@@ -1,4 +1,5 @@
-"""The text of the C++ header of model libraries (cpp_header.py): the class, and its variants for several sizes."""
+"""The text of the C++ header of model libraries (cpp_header.py): the class, and its variants for several sizes and for
+a bounded dimension."""
 
 HEADER = """\
 /* Model @TITLE@. Made by mavcg.
@@ -158,6 +159,21 @@ DESCRIPTIONS = """\
     static std::span<const mavcg_tensor> inputs() noexcept { return listed(@EXPORTED@_inputs); }
     static std::span<const mavcg_tensor> outputs() noexcept { return listed(@EXPORTED@_outputs); }
     static std::span<const mavcg_tensor> states() noexcept { return listed(@EXPORTED@_states); }
+    static std::span<const mavcg_step> steps() noexcept { return listed(@EXPORTED@_steps); }
+    static const char *error_text(int status) noexcept { return @EXPORTED@_error_text(status); }
+"""
+
+BOUNDED_DESCRIPTIONS = """\
+    /* Set the shapes of the inputs for the runs that follow; a new context has the longest ones. MAVCG_ERROR_SIZE for
+     * shapes out of bounds, which change nothing. */
+    int set_shape(@SHAPES@) MAVCG_NOEXCEPT {
+        const std::int64_t *const dims[] = {@DIMS@};
+        return checked(@EXPORTED@_set_shape(owned_.get(), dims));
+    }
+
+    /* At the context's shape. */
+    std::span<const mavcg_tensor> inputs() const noexcept { return {@EXPORTED@_context_inputs(get()), @INS@}; }
+    std::span<const mavcg_tensor> outputs() const noexcept { return {@EXPORTED@_context_outputs(get()), @OUTS@}; }
     static std::span<const mavcg_step> steps() noexcept { return listed(@EXPORTED@_steps); }
     static const char *error_text(int status) noexcept { return @EXPORTED@_error_text(status); }
 """

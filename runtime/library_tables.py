@@ -22,7 +22,7 @@ TYPE_CODES: dict[str, int] = {
 
 
 API: int = ffi.integer_const("MAVCG_MODEL_API")
-STATES_API = 2  # the first version of MAVCG_MODEL_API with states
+STATES_API, DIMENSIONS_API = 2, 3  # the first versions of MAVCG_MODEL_API with states, with bounded dimensions
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
 _DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
@@ -163,6 +163,12 @@ def has_states(table: Any) -> bool:
 def tensor_of(tensor: Any) -> Tensor:
     """Return a mavcg_tensor as a Tensor."""
     return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
+
+
+def dimensions_of(table: Any) -> dict[str, tuple[int, int]]:
+    """Return the bounds of a model's bounded dimensions by their names; {} for a model of fixed shapes."""
+    listed = (table.dimensions[i] for i in range(table.dimension_count if table.api >= DIMENSIONS_API else 0))
+    return {text_of(each.name): (int(each.least), int(each.most)) for each in listed}
 
 
 def step_of(step: Any) -> tuple[str, str, str, int, int, int]:

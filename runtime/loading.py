@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
+from mavcg.runtime.bounded_shape import set_shapes, shapes_of
 from mavcg.runtime.declared import ffi
 from mavcg.runtime.library_tables import (
     Tensor,
     check_status,
     close_library,
+    dimensions_of,
     has_states,
     model_table,
     open_library,
@@ -58,8 +60,10 @@ class Model:
 
     name: name of the model. inputs, outputs: tensors of `run`. threads: number of threads in a run. arena_bytes: size
     of this context's buffers. scratch_bytes: scratch memory of each of its threads. constants_bytes: packed weights in
-    the library. states: tensors that stay in the context from one run to the next; state_bytes: their memory. Calls
-    from several threads wait for each other; for runs at the same time, each thread loads its own context.
+    the library. states: tensors that stay in the context from one run to the next; state_bytes: their memory.
+    dimensions: bounds of the bounded dimension by its name, of which each run has a length; inputs and outputs are then
+    those of the last run, at first of the longest length. Calls from several threads wait for each other; for runs at
+    the same time, each thread loads its own context.
     """
 
     def __init__(
@@ -94,12 +98,14 @@ class Model:
         self.path = path
         self._running = threading.Lock()  # held by run, profile and close
         self._alive = threading.Lock()  # held while the context is used or destroyed, never for long
+        self._shaping = threading.Lock()  # held from a change of the shapes to the end of the run
         self._context, self._destroy, self._end = context, destroy, end
         self._table = table
         self._run_model, self._profile_model = table.run, table.profile
         self.name = text_of(table.name)
         self.inputs = tuple(tensor_of(table.inputs[i]) for i in range(table.input_count))
         self.outputs = tuple(tensor_of(table.outputs[i]) for i in range(table.output_count))
+        self.dimensions = dimensions_of(table)
         states = has_states(table)
         self.states = tuple(tensor_of(table.states[i]) for i in range(table.state_count if states else 0))
         self.arena_bytes = int(table.arena_bytes)
@@ -116,8 +122,9 @@ class Model:
         """Compute the outputs.
 
         Args:
-            arrays: an array for each input, with its shape and dtype: a NumPy array, or one of another library through
-                DLPack, without a copy. An array that is not contiguous is copied first.
+            arrays: an array for each input, with its shape (with a bounded dimension, of any length) and dtype: a NumPy
+                array, or one of another library through DLPack, without a copy. An array that is not contiguous is
+                copied first.
             out: an array for each output, which is written and returned; contiguous, and without memory of an input.
                 For one output it may be the array alone. None for new arrays.
         Raises: MavcgError for another number of arrays, a wrong shape or dtype, and a closed or cancelled model.
@@ -200,6 +207,26 @@ class Model:
         return f"<mavcg model {self.name}: in {takes}; out {gives}; threads {self.threads}>"
 
     def _run(
+        self, arrays: Sequence[Any], out: Sequence[Array] | Array | None, step_ns: Array | None
+    ) -> tuple[int, tuple[Array, ...]]:
+        if not self.dimensions:
+            return self._run_shaped(arrays, out, step_ns)
+        with self._shaping:
+            if len(arrays) == len(self.inputs):
+                self._take_shapes(shapes_of(arrays))
+            return self._run_shaped(arrays, out, step_ns)
+
+    def _take_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Take the length of the bounded dimension from the shapes of the inputs. Raises: MavcgError if they do not
+        fit."""
+        if all(shape == tensor.shape for shape, tensor in zip(shapes, self.inputs, strict=True)):
+            return
+        with self._alive:
+            if not self._context:
+                raise MavcgError(f"{self.path}: the model is closed; load it again")
+            self.inputs, self.outputs = set_shapes(self.path, self._table, self._context, shapes)
+
+    def _run_shaped(
         self, arrays: Sequence[Any], out: Sequence[Array] | Array | None, step_ns: Array | None
     ) -> tuple[int, tuple[Array, ...]]:
         # Of small models the time of a call is in these lines: they make no objects of cffi but buffers.

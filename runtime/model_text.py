@@ -122,6 +122,7 @@ def tables_text(
             _tensors("outputs", program.outputs),
             _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
             _array("const struct engine_state state_table[]", map(_state, program.states)),
+            _dimension(program),
             _steps(program),
             _array(
                 "const struct engine_step run_table[]",
@@ -146,6 +147,8 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
         **sizes,
         "STAGES": len(program.stages),
         "STATES": len(program.states),
+        "LONGEST": program.dimension.most if program.dimension is not None else 0,
+        "TENSOR_DIMS": sum(len(tensor.type.shape) for tensor in (*program.inputs, *program.outputs)),
     }
     bytes_of = {
         "ARENA_BYTES": program.arena_bytes,
@@ -159,6 +162,29 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
     }
     lines = [f"#define {name} {value}\n" for name, value in counts.items()]
     return "".join(lines + [f"#define {name} {value}ull\n" for name, value in bytes_of.items()])
+
+
+def _dimension(program: Program) -> str:
+    """Return the tables of a bounded dimension; "" without one."""
+    dimension = program.dimension
+    if dimension is None:
+        return ""
+    axes = {"inputs": program.inputs, "outputs": program.outputs}
+    return (
+        _array(
+            "const mavcg_dimension dimension_table[]",
+            [f"{{{c_string(dimension.name)}, {dimension.least}, {dimension.most}}},"],
+        )
+        + _array("const uint32_t rows_per_index[]", (f"{step.rows_per_index}," for step in program.steps), zero="0,")
+        + "".join(
+            _array(
+                f"const int32_t {which}_axes[]",
+                (f"{-1 if t.bounded_axis is None else t.bounded_axis}," for t in tensors),
+                zero="-1,",
+            )
+            for which, tensors in axes.items()
+        )
+    )
 
 
 def _steps(program: Program) -> str:

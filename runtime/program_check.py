@@ -22,11 +22,21 @@ def check_program(program: Program) -> None:
     if len(program.phases) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds at most {_MAX_STEPS}")
     _check_stages(program)
+    if program.dimension is not None and (program.phases or program.stages):
+        raise MavcgError(
+            f"model {program.name}: {program.dimension} with phases or stages; a step's rows are one phase"
+        )
     for step in program.steps:
         if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
                 f"step '{step.name}': {step.rows} rows in chunks of {step.min_chunk_rows} and calls of "
                 f"{step.call_rows}; rows and chunks must be 1 or more, calls 0 or more"
+            )
+        counted = step.rows_per_index * (program.dimension.most if program.dimension is not None else 0)
+        if step.rows_per_index and counted != step.rows:
+            raise MavcgError(
+                f"step '{step.name}': {step.rows} rows at the longest length, and {step.rows_per_index} for each index "
+                f"of {program.dimension}"
             )
         if step.rows > _MAX_ROWS:
             raise MavcgError(

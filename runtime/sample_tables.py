@@ -12,6 +12,7 @@ from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
+from mavcg.specs.dimension import Dimension
 from mavcg.specs.model_program import (
     OperandAddress,
     Program,
@@ -40,11 +41,12 @@ _STEP = ProgramStep(
     1,
     64,
     (("cortex-a55", 100), ("cortex-a75", 256)),
+    rows_per_index=1,
 )
 _PROGRAM = Program(
     "sample",
-    (ProgramTensor("x", _ROW),),
-    (ProgramTensor("y", _ROW),),
+    (ProgramTensor("x", _ROW, 0),),
+    (ProgramTensor("y", _ROW, 0),),
     (_STEP,),
     4096,
     128,
@@ -54,6 +56,7 @@ _PROGRAM = Program(
     states=(ProgramState("h", _ROW, 1, 1, 0, True), ProgramState("c", _ROW, 2, 2, 256, False, 0)),
     state_bytes=768,
     swapped_bytes=256,
+    dimension=Dimension("rows", 1, 4),
 )
 _BLOCKS = (
     BlasBlocks("f32", 4, 1, 1, 256, 64, 512, 16),

@@ -74,7 +74,7 @@ class SizedModel:
 
 
 def load_sizes(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False) -> SizedModel:
-    """Load a library that `mavcg build` made of a model in several sizes (--shape x=1..8x3x224x224), or in one.
+    """Load a library that `mavcg build` made of a model in several sizes (--shape x=1,4,8x3x224x224), or in one.
 
     threads, pin, Raises: as load.
     """

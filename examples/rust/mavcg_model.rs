@@ -55,7 +55,7 @@ extern "C" {
     fn mavcg_model_api() -> *const Table;
 }
 
-const API: u32 = 2; // MAVCG_MODEL_API; of version 1 the table ends before the states, which are not used here
+const API: u32 = 3; // MAVCG_MODEL_API; earlier tables are shorter, by what is not used here
 const F32: i32 = 1; // MAVCG_F32
 
 /// An input or output: its name and its shape.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mavcg.graph import TensorType
+from mavcg.specs.dimension import Dimension
 
 # The copies of a state that an operand may address: its only one, the one that the run reads, the one that it writes.
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2
@@ -31,8 +32,8 @@ class ProgramStep:
     operations. core_speeds: (label of a version, relative speed of its cores in this step), such as
     (("cortex-a55", 256), ("cortex-a75", 700)), from 1 to 65535; an absent label counts as the slowest; if empty, all
     cores are alike. call_rows: maximum rows of one call of the kernel, 0: min_chunk_rows; between two calls a thread
-    that
-    was migrated to another core type changes the version.
+    that was migrated to another core type changes the version. rows_per_index: rows of work for each index of the
+    program's bounded dimension, of whose longest length `rows` is the number; 0: a run computes all rows.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ProgramStep:
     work: int
     core_speeds: tuple[tuple[str, int], ...] = ()
     call_rows: int = 0
+    rows_per_index: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,15 @@ class RingBuffer:
 
 @dataclass(frozen=True)
 class ProgramTensor:
-    """An input or output of the model, dense and row-major."""
+    """An input or output of the model, dense and row-major.
+
+    bounded_axis: the axis that is a multiple of the program's bounded dimension, for whose longest length `type` is;
+    all axes before it have length 1.
+    """
 
     name: str
     type: TensorType
+    bounded_axis: int | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ class Program:
     the order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline,
     which cover all steps in order; rings: the buffers between them. states: tensors that stay in a context between
     runs, those in place first; state_bytes: memory of all their copies. swapped_bytes: of one copy of those that have
-    two.
+    two. dimension: the bounded dimension whose length each run has, if the program has one.
     """
 
     name: str
@@ -156,3 +163,4 @@ class Program:
     states: tuple[ProgramState, ...] = ()
     state_bytes: int = 0
     swapped_bytes: int = 0
+    dimension: Dimension | None = None

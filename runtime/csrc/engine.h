@@ -84,6 +84,7 @@ struct engine_pool {
     uint32_t stop;
     uint32_t sleepers;      /* threads to wake when `posted` changes */
     uint32_t caller_sleeps; /* the caller sleeps: wake it when `done` is complete */
+    uint32_t in_steps; /* number of threads between a read of the ticket and their last use of it; see leave_steps */
     struct engine_thread *threads;
     uint32_t on_core[CORE_IDS]; /* number of threads (caller included) last seen on a core of each type */
     uint32_t caller_core;
@@ -104,6 +105,9 @@ struct mavcg_context {
     bool cleared_in_child;         /* the kernel clears *process in a forked child */
     uint32_t threads;
     uint32_t begin, end; /* phases of a run, end exclusive: all, or those of a stage */
+    uint32_t length;     /* of the bounded dimension in the next run; 0: the model has none (engine_shape.h) */
+    const mavcg_tensor *inputs, *outputs; /* of a run */
+    mavcg_tensor *shaped; /* the context's own memory of both, [INPUTS + OUTPUTS]; NULL: they are the model's tables */
     uint32_t flags;
     uint32_t fault;      /* kernels set it to 1 for an invalid index; the only word of the context they write */
     uint32_t float_mode; /* rounding and denormal modes of the thread in run */

@@ -7,6 +7,7 @@
 #include "engine_library.h"
 #include "engine_process.h"
 #include "engine_run.h"
+#include "engine_shape.h"
 #include "engine_stage.h"
 #include "engine_state.h"
 
@@ -103,6 +104,22 @@ static const mavcg_step *steps_api(size_t *count) {
     return steps_table;
 }
 
+#if LONGEST /* the model has a bounded dimension */
+
+static int set_shape_api(void *context, const int64_t *const *dims) {
+    return context ? set_shape(context, dims) : MAVCG_ERROR_NULL;
+}
+
+static const mavcg_tensor *context_inputs_api(const void *context) {
+    return context ? ((const struct mavcg_context *)context)->inputs : inputs_table;
+}
+
+static const mavcg_tensor *context_outputs_api(const void *context) {
+    return context ? ((const struct mavcg_context *)context)->outputs : outputs_table;
+}
+
+#endif
+
 static const mavcg_model_table model_table = {
     .api = MAVCG_MODEL_API,
     .input_count = INPUTS,
@@ -130,6 +147,13 @@ static const mavcg_model_table model_table = {
     .state_size = state_size_api,
     .state_save = state_save_api,
     .state_restore = state_restore_api,
+#if LONGEST
+    .dimension_count = 1,
+    .dimensions = dimension_table,
+    .set_shape = set_shape_api,
+    .context_inputs = context_inputs_api,
+    .context_outputs = context_outputs_api,
+#endif
 };
 
 /* Export the functions as mavcg_model_<model>_create and so on, so that no model's name can make them equal to a libc
@@ -155,6 +179,11 @@ EXPORT(reset);
 EXPORT(state_size);
 EXPORT(state_save);
 EXPORT(state_restore);
+#if LONGEST
+EXPORT(set_shape);
+EXPORT(context_inputs);
+EXPORT(context_outputs);
+#endif
 
 #if defined(MODEL_IN_APPLICATION) /* this engine belongs to one network of an application */
 

@@ -1,6 +1,6 @@
 /* Declarations that all model libraries share: status codes, and the descriptions of tensors and steps. */
 #ifndef MAVCG_MODEL_API
-#define MAVCG_MODEL_API 2
+#define MAVCG_MODEL_API 3
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,12 +47,18 @@ typedef struct mavcg_tensor {
     size_t bytes;
 } mavcg_tensor;
 
+/* A bounded dimension of inputs and outputs: each run has a length of it, least to most. */
+typedef struct mavcg_dimension {
+    const char *name;
+    int64_t least, most;
+} mavcg_dimension;
+
 /* A step: one call of a kernel within a run. */
 typedef struct mavcg_step {
     const char *name;   /* name of its node in the model's file */
     const char *op;     /* operator of the node */
     const char *kernel; /* name of the function that computes it, without the version's suffix */
-    int64_t rows;       /* number of rows, the unit of its work */
+    int64_t rows;       /* number of rows, the unit of its work; at the longest length */
     int64_t grain;      /* minimum chunk: the fewest rows that a thread takes at a time */
     int64_t work;       /* approximate number of elementary operations */
 } mavcg_step;
@@ -96,6 +102,12 @@ typedef struct mavcg_model_table {
     size_t (*state_size)(const void *context);
     int (*state_save)(void *context, void *buffer, size_t bytes);
     int (*state_restore)(void *context, const void *buffer, size_t bytes);
+    /* Of a model with a bounded dimension; 0 and NULL otherwise. inputs and outputs above have the longest length. */
+    uint32_t dimension_count;
+    const mavcg_dimension *dimensions;
+    int (*set_shape)(void *context, const int64_t *const *dims);
+    const mavcg_tensor *(*context_inputs)(const void *context);
+    const mavcg_tensor *(*context_outputs)(const void *context);
 } mavcg_model_table;
 
 #ifdef __cplusplus

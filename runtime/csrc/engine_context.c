@@ -12,6 +12,7 @@
 #include "engine_options.h"
 #include "engine_pool.h"
 #include "engine_process.h"
+#include "engine_shape.h"
 #include "engine_state.h"
 #include "engine_system.h"
 #include "internal.h"
@@ -30,6 +31,7 @@ static void resolve_operands(struct mavcg_context *context) {
 static void free_context(struct mavcg_context *context) {
     free(context->pool.threads);
     free(context->operands);
+    free_shape(context);
     if (!context->shared) {
         free_working(context->scratch, context->threads * (size_t)SCRATCH_STRIDE);
         free_working(context->arena, ARENA_BYTES);
@@ -42,7 +44,10 @@ static void free_context(struct mavcg_context *context) {
 /* Return the largest number of threads for which any step has work. */
 static uint32_t max_useful_threads(void) {
     uint32_t most = 1;
-    for (uint32_t i = 0; i < PHASES; i++) most = min_chunks(&run_table[i]) > most ? min_chunks(&run_table[i]) : most;
+    for (uint32_t i = 0; i < PHASES; i++) {
+        uint32_t chunks = min_chunks(&run_table[i], run_table[i].rows);
+        if (chunks > most) most = chunks;
+    }
     return most;
 }
 
@@ -97,8 +102,9 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, const struct shar
     context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
     context->pool.threads = calloc(threads ? threads : 1, sizeof *context->pool.threads);
     context->process = create_process_state(&context->cleared_in_child);
+    bool shaped = create_shape(context);
     if (!context->arena || !context->scratch || !context->operands || !context->pool.threads || !context->process ||
-        (STATES && !context->states)) {
+        !shaped || (STATES && !context->states)) {
         free_context(context);
         return MAVCG_ERROR_MEMORY;
     }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "engine_machine.h"
 #include "engine_options.h"
 #include "engine_process.h"
+#include "engine_shape.h"
 #include "engine_system.h"
 #include "engine_wait.h"
 #include "internal.h"
@@ -85,46 +87,75 @@ static struct engine_team team_of(const struct mavcg_context *context, const str
 }
 
 /* Take one chunk. in: the thread is already in the step. *begin, *rows: receive the chunk; rows is 0 if there is none.
- * Returns the step that the ticket named. */
-static const struct engine_step *take_chunk(struct engine_pool *pool, uint32_t thread, bool in, uint32_t *begin,
-                                            uint32_t *rows) {
+ * Returns the number of the phase that the ticket named. */
+static uint32_t take_chunk(struct mavcg_context *context, uint32_t thread, bool in, uint32_t *begin, uint32_t *rows) {
+    struct engine_pool *pool = &context->pool;
     uint64_t ticket = __atomic_load_n(&pool->ticket, __ATOMIC_ACQUIRE);
     for (;;) {
         const struct engine_step *step = &run_table[ticket_step(ticket)];
+        uint32_t step_rows = phase_rows(context, ticket_step(ticket));
         struct engine_chunk chunk = {ticket, 0, 0};
         /* If the ticket was replaced meanwhile, these may be the speeds for another step: then this attempt fails, or
          * the chunk only has another size. */
         struct engine_team team = {__atomic_load_n(&pool->team_total, __ATOMIC_RELAXED),
                                    __atomic_load_n(&pool->team_fastest, __ATOMIC_RELAXED)};
-        if (rows_left(ticket, step->rows))
-            chunk = next_chunk(ticket, in, thread & 1, step->rows, step->min_chunk_rows,
+        if (rows_left(ticket, step_rows))
+            chunk = next_chunk(ticket, in, thread & 1, step_rows, step->min_chunk_rows,
                                current_speed(pool, step, thread), team);
         *begin = chunk.begin;
         *rows = chunk.rows;
         if (chunk.ticket == ticket ||
             __atomic_compare_exchange_n(&pool->ticket, &ticket, chunk.ticket, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            return step;
+            return ticket_step(ticket);
     }
 }
 
 /* Compute chunks until none are left. The thread counts its rows once, at the end: the step cannot end before that. */
-static void work_on_step(struct mavcg_context *context, uint32_t thread) {
+static void compute_chunks(struct mavcg_context *context, uint32_t thread) {
     struct engine_pool *pool = &context->pool;
     uint32_t computed = 0, begin, rows;
     for (bool in = !thread;; in = true) { /* the caller is in the step from the start */
-        const struct engine_step *step = take_chunk(pool, thread, in, &begin, &rows);
+        uint32_t phase = take_chunk(context, thread, in, &begin, &rows);
         if (rows) {
             if (thread && !computed) set_float_mode(context->float_mode);
-            compute_rows(context, step, begin, begin + rows, scratch_of(context, thread));
+            compute_rows(context, &run_table[phase], begin, begin + rows, scratch_of(context, thread));
             computed += rows;
             continue;
         }
-        if (computed && __atomic_add_fetch(&pool->done, computed, __ATOMIC_SEQ_CST) == step->rows && thread &&
-            __atomic_load_n(&pool->caller_sleeps, __ATOMIC_SEQ_CST))
+        if (computed && __atomic_add_fetch(&pool->done, computed, __ATOMIC_SEQ_CST) == phase_rows(context, phase) &&
+            thread && __atomic_load_n(&pool->caller_sleeps, __ATOMIC_SEQ_CST))
             wake(&pool->done, 1);
         return;
     }
 }
+
+/* Compute chunks, counted among the threads in steps where rows may change between runs. The caller of run is not
+ * counted: it changes them itself. */
+static void work_on_step(struct mavcg_context *context, uint32_t thread) {
+    uint32_t *in_steps = &context->pool.in_steps;
+    if (LONGEST && thread) {
+        __atomic_add_fetch(in_steps, 1, __ATOMIC_SEQ_CST);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the ticket is read after that, see leave_steps */
+    }
+    compute_chunks(context, thread);
+    if (LONGEST && thread) __atomic_sub_fetch(in_steps, 1, __ATOMIC_RELEASE);
+}
+
+#if LONGEST /* the model has a bounded dimension */
+
+/* A thread counts itself before it reads the ticket, and this function replaces the ticket before it reads the count.
+ * So a thread that is not counted then will read the new ticket, or that of a later run. A forked child has none of its
+ * parent's threads. */
+MAVCG_PRIVATE void leave_steps(struct mavcg_context *context) {
+    struct engine_pool *pool = &context->pool;
+    if (context->process->workers != this_process(context)) return;
+    __atomic_store_n(&pool->ticket, NO_ROWS, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (uint32_t seen; (seen = __atomic_load_n(&pool->in_steps, __ATOMIC_SEQ_CST));)
+        if (!spin_until_change(&pool->in_steps, seen, pool->spin_ns)) sched_yield();
+}
+
+#endif
 
 static void wait_until_done(struct engine_pool *pool, uint32_t rows) {
     uint32_t done = __atomic_load_n(&pool->done, __ATOMIC_ACQUIRE);
@@ -144,21 +175,22 @@ static void post(struct engine_pool *pool, uint32_t max_wakes) {
     if (sleepers) wake(&pool->posted, sleepers < max_wakes ? sleepers : max_wakes);
 }
 
-MAVCG_PRIVATE uint32_t min_chunks(const struct engine_step *step) {
-    return step->rows / step->min_chunk_rows + (step->rows % step->min_chunk_rows != 0);
+MAVCG_PRIVATE uint32_t min_chunks(const struct engine_step *step, uint32_t rows) {
+    return rows / step->min_chunk_rows + (rows % step->min_chunk_rows != 0);
 }
 
 MAVCG_PRIVATE void run_in_parallel(struct mavcg_context *context, uint32_t number) {
     struct engine_pool *pool = &context->pool;
     const struct engine_step *step = &run_table[number];
+    uint32_t rows = phase_rows(context, number);
     struct engine_team team = team_of(context, step);
     __atomic_store_n(&pool->team_total, team.total, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->team_fastest, team.fastest, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->done, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->ticket, first_ticket(number), __ATOMIC_RELEASE);
-    post(pool, min_chunks(step) - 1);
+    post(pool, min_chunks(step, rows) - 1);
     work_on_step(context, 0);
-    wait_until_done(pool, step->rows);
+    wait_until_done(pool, rows);
 }
 
 /* Wait until `posted` differs from `seen`. Returns its new value. */
@@ -233,7 +265,7 @@ MAVCG_PRIVATE int start_workers(struct mavcg_context *context, uint32_t process)
     struct process_state *state = context->process;
     sigset_t all, before;
     if (state->workers == process) return MAVCG_OK;
-    state->running = pool->stop = pool->sleepers = pool->caller_sleeps = pool->done = 0;
+    state->running = pool->stop = pool->sleepers = pool->caller_sleeps = pool->done = pool->in_steps = 0;
     pool->first_posted = pool->posted;
     pool->ticket = NO_ROWS;
     memset(pool->on_core, 0, sizeof pool->on_core);

@@ -5,6 +5,7 @@
 #include "engine_machine.h"
 #include "engine_pool.h"
 #include "engine_process.h"
+#include "engine_shape.h"
 #include "engine_state.h"
 #include "engine_turns.h"
 #include "engine_wait.h"
@@ -25,27 +26,29 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
     return a_bytes && b_bytes && (a_at < b_at ? b_at - a_at < a_bytes : a_at - b_at < b_bytes);
 }
 
-static int check_overlaps(const void *const *inputs, void *const *outputs) {
+static int check_overlaps(const mavcg_tensor *in, const void *const *inputs, const mavcg_tensor *out,
+                          void *const *outputs) {
     for (uint32_t o = 0; o < OUTPUTS; o++) {
-        size_t bytes = outputs_table[o].bytes;
+        size_t bytes = out[o].bytes;
         for (uint32_t i = 0; i < INPUTS; i++)
-            if (overlap(outputs[o], bytes, inputs[i], inputs_table[i].bytes)) return MAVCG_ERROR_OVERLAP;
+            if (overlap(outputs[o], bytes, inputs[i], in[i].bytes)) return MAVCG_ERROR_OVERLAP;
         for (uint32_t i = 0; i < o; i++)
-            if (overlap(outputs[o], bytes, outputs[i], outputs_table[i].bytes)) return MAVCG_ERROR_OVERLAP;
+            if (overlap(outputs[o], bytes, outputs[i], out[i].bytes)) return MAVCG_ERROR_OVERLAP;
     }
     return MAVCG_OK;
 }
 
-MAVCG_PRIVATE int check_arrays(const void *const *inputs, const size_t *input_bytes, void *const *outputs,
-                               const size_t *output_bytes) {
-    int status = check_tensors(inputs_table, INPUTS, inputs, input_bytes);
-    if (!status) status = check_tensors(outputs_table, OUTPUTS, (const void *const *)outputs, output_bytes);
-    return status ? status : check_overlaps(inputs, outputs);
+MAVCG_PRIVATE int check_arrays(const mavcg_tensor *in, const void *const *inputs, const size_t *input_bytes,
+                               const mavcg_tensor *out, void *const *outputs, const size_t *output_bytes) {
+    int status = check_tensors(in, INPUTS, inputs, input_bytes);
+    if (!status) status = check_tensors(out, OUTPUTS, (const void *const *)outputs, output_bytes);
+    return status ? status : check_overlaps(in, inputs, out, outputs);
 }
 
 MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,
                                   const size_t *input_bytes, void *const *outputs, const size_t *output_bytes) {
-    return context ? check_arrays(inputs, input_bytes, outputs, output_bytes) : MAVCG_ERROR_NULL;
+    if (!context) return MAVCG_ERROR_NULL;
+    return check_arrays(context->inputs, inputs, input_bytes, context->outputs, outputs, output_bytes);
 }
 
 static int run_steps(struct mavcg_context *context, double *step_ns) {
@@ -54,8 +57,9 @@ static int run_steps(struct mavcg_context *context, double *step_ns) {
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;
-        if (step->min_chunk_rows < step->rows && context->threads > 1) run_in_parallel(context, number);
-        else compute_rows(context, step, 0, step->rows, context->scratch);
+        uint32_t rows = phase_rows(context, number);
+        if (step->min_chunk_rows < rows && context->threads > 1) run_in_parallel(context, number);
+        else compute_rows(context, step, 0, rows, context->scratch);
         if (step_ns) step_ns[step->step] += (double)(now_ns() - before);
     }
     return MAVCG_OK;

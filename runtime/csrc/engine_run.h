@@ -7,10 +7,10 @@
 #include "engine.h"
 #include "internal.h"
 
-/* Check the input and output pointers of a run. input_bytes, output_bytes: sizes to compare, or NULL. Returns a
- * status. */
-MAVCG_PRIVATE int check_arrays(const void *const *inputs, const size_t *input_bytes, void *const *outputs,
-                               const size_t *output_bytes);
+/* Check the input and output pointers of a run, of tensors `in` and `out`. input_bytes, output_bytes: sizes to compare,
+ * or NULL. Returns a status. */
+MAVCG_PRIVATE int check_arrays(const mavcg_tensor *in, const void *const *inputs, const size_t *input_bytes,
+                               const mavcg_tensor *out, void *const *outputs, const size_t *output_bytes);
 
 /* Check the arguments of a run: the context, and the pointers as check_arrays does. Returns a status. */
 MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,

@@ -12,7 +12,7 @@
 #if defined(MODEL_IN_APPLICATION) /* this engine belongs to one network of an application */
 
 MAVCG_PRIVATE int check_frame(const void *const *inputs, void *const *outputs) {
-    return check_arrays(inputs, NULL, outputs, NULL);
+    return check_arrays(inputs_table, inputs, NULL, outputs_table, outputs, NULL);
 }
 
 MAVCG_PRIVATE uint32_t stage_cpus(uint32_t stage, uint16_t *cpus, uint32_t count, uint32_t *threads) {

@@ -14,6 +14,8 @@
 #define SPIN_US 50
 #define STAGES 0
 #define STATES 2
+#define LONGEST 4
+#define TENSOR_DIMS 4
 #define ARENA_BYTES 4096ull
 #define SCRATCH_BYTES 128ull
 #define SCRATCH_STRIDE 128ull
@@ -66,6 +68,18 @@ static const mavcg_tensor states_table[] = {
 static const struct engine_state state_table[] = {
     {0, 256, -1, 1},
     {256, 256, 0, 0},
+};
+static const mavcg_dimension dimension_table[] = {
+    {"rows", 1, 4},
+};
+static const uint32_t rows_per_index[] = {
+    1,
+};
+static const int32_t inputs_axes[] = {
+    0,
+};
+static const int32_t outputs_axes[] = {
+    0,
 };
 static const mavcg_step steps_table[] = {
     {"double", "Add", "add_1", 4, 1, 64},

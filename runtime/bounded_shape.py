@@ -1,0 +1,49 @@
+"""The shapes of a context of a library with a bounded dimension, which Python sets from the arrays of a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.runtime.declared import ffi
+from mavcg.runtime.library_tables import Tensor, check_status, dimensions_of, tensor_of
+
+_SIZE: int = ffi.integer_const("MAVCG_ERROR_SIZE")
+Shapes = Sequence[tuple[int, ...]]
+
+
+def shapes_of(arrays: Sequence[Any]) -> list[tuple[int, ...]]:
+    """Return the shapes of arrays of any library, or of numbers."""
+    return [tuple(array.shape) if hasattr(array, "shape") else np.shape(array) for array in arrays]
+
+
+def set_shapes(path: Path, table: Any, context: Any, shapes: Shapes) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Take the length of a context's next runs from the shapes of all inputs, and return inputs and outputs at it.
+
+    Raises: MavcgError for shapes that do not fit; the context then keeps its length.
+    """
+    ranks = [table.inputs[i].rank for i in range(table.input_count)]
+    dims = [ffi.new("int64_t[]", list(shape) or 1) for shape in shapes]
+    fits = [len(shape) for shape in shapes] == ranks and all(d < 1 << 63 for shape in shapes for d in shape)
+    status = table.set_shape(context, ffi.new("int64_t *[]", dims)) if fits else _SIZE
+    if status == _SIZE:
+        raise MavcgError(f"{path}: {_mismatch(table, shapes)}")
+    check_status(path, table, status)
+    inputs, outputs = table.context_inputs(context), table.context_outputs(context)
+    return (
+        tuple(tensor_of(inputs[i]) for i in range(table.input_count)),
+        tuple(tensor_of(outputs[i]) for i in range(table.output_count)),
+    )
+
+
+def _mismatch(table: Any, shapes: Shapes) -> str:
+    """Return which shapes were given, and which the library takes."""
+    given = " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+    ((name, (least, most)),) = dimensions_of(table).items()
+    longest = ", ".join(str(tensor_of(table.inputs[i])) for i in range(table.input_count))
+    return (
+        f"inputs {given} do not fit {longest} with the dimension {name} of {least} to {most} in place of {most}; "
+        "give such arrays, or build the library with other bounds (--shape)"
+    )
