@@ -43,6 +43,21 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Pat
     return import_onnx(path, shapes)
 
 
+def dimension_name(path: Path, tensor: str, axis: int) -> str:
+    """Return the name of a dimension of an input: the file's if it is free and has one, else <input>.<axis>.
+
+    Raises: MavcgError as import_model.
+    """
+    if path.suffix.lower() == ".onnx":
+        from mavcg.importers.onnx_file import dims_of
+        from mavcg.importers.onnx_proto import load_model
+
+        for info in load_model(path).graph.input:
+            if info.name == tensor and axis < len(dims := dims_of(info)) and dims[axis]:
+                return str(dims[axis]) if isinstance(dims[axis], str) else f"{tensor}.{axis}"
+    return f"{tensor}.{axis}"
+
+
 def is_model(path: Path) -> bool:
     """Return True if `mavcg build` treats this argument as a model, not as a build file."""
     return path.suffix.lower() in SUFFIXES

@@ -1,7 +1,8 @@
-"""Input shapes on the command line: one size of a model, or several sizes for one library."""
+"""Input shapes on the command line: one size of a model, several sizes for one library, or a bounded dimension."""
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from mavcg.errors import MavcgError
@@ -11,12 +12,78 @@ Shape = tuple[int, ...]
 MAX_SIZES = 64
 _LENGTHS = r"\d+(\.\.\d+)?(,\d+(\.\.\d+)?)*"
 _DIMENSIONS = re.compile(rf"{_LENGTHS}(x{_LENGTHS})*", re.ASCII)
+_BOUNDS = re.compile(r"(\d+)\.\.(\d+)", re.ASCII)
+MOST_LENGTH = (1 << 31) - 1  # rows of work are counted with 31 bits (runtime/program_check.py)
+
+
+@dataclass(frozen=True)
+class BoundedShapes:
+    """Shapes of inputs with a bounded dimension, whose length is known in a run only.
+
+    shapes: by input; None stands for the dimension. least, most: bounds of its length, both included.
+    """
+
+    shapes: Mapping[str, tuple[int | None, ...]]
+    least: int
+    most: int
+
+    def at(self, length: int) -> dict[str, Shape]:
+        """Return the shapes for a length of the dimension."""
+        return {name: tuple(length if d is None else d for d in shape) for name, shape in self.shapes.items()}
+
+    def __str__(self) -> str:
+        bounds = f"{self.least}..{self.most}"
+        return " ".join(
+            f"{name}={'x'.join(bounds if d is None else str(d) for d in shape)}" for name, shape in self.shapes.items()
+        )
+
+
+def parse_bounds(texts: Sequence[str]) -> BoundedShapes | None:
+    """Return the shapes of --shape x=1x1..512x384, in which a range alone is a bounded dimension; None without one.
+
+    A range that is part of a list, as 1..4,8, is a list of lengths (parse_sizes). Raises: MavcgError for ranges with
+    different bounds, for a length of 0 or one that is too large, and for a range beside a list.
+    """
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    bounds: dict[tuple[int, int], None] = {}
+    for text in texts:
+        name, equals, dims = text.rpartition("=")
+        if not equals or not name or not _DIMENSIONS.fullmatch(dims) or name in shapes:
+            return None  # parse_sizes says what is wrong
+        matches = [_BOUNDS.fullmatch(dim) for dim in dims.split("x")]
+        ranges = [(int(match[1]), int(match[2])) if match else None for match in matches]
+        bounds |= dict.fromkeys(pair for pair in ranges if pair is not None and pair[0] != pair[1])
+        shapes[name] = tuple(
+            None if pair is not None and pair[0] != pair[1] else int(dim.partition("..")[0].partition(",")[0])
+            for dim, pair in zip(dims.split("x"), ranges, strict=True)
+        )
+    if not bounds:
+        return None
+    written = " ".join(texts)
+    (least, most), *others = bounds
+    if others:
+        ranges_text = ", ".join(f"{a}..{b}" for a, b in bounds)
+        raise MavcgError(
+            f"--shape {written}: the ranges {ranges_text} are several bounded dimensions, and a library has one; give "
+            "the others one length, or all of them lists of lengths, as 1,4,8"
+        )
+    if most < least:
+        raise MavcgError(f"--shape {written}: the range {least}..{most} has no length; write the smaller one first")
+    if least < 1 or most > MOST_LENGTH:
+        raise MavcgError(f"--shape {written}: the range {least}..{most}: lengths are 1 to {MOST_LENGTH}")
+    if any("," in text.rpartition("=")[2] for text in texts):
+        raise MavcgError(
+            f"--shape {written}: a range, which is a bounded dimension, beside a list, which is several sizes; give "
+            "one of both"
+        )
+    return BoundedShapes(shapes, least, most)
 
 
 def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
-    """Return the input shapes of each size: ({"x": (1, 3)}, {"x": (2, 3)}) for ("x=1..2x3",).
+    """Return the input shapes of each size: ({"x": (1, 3)}, {"x": (2, 3)}) for ("x=1,2x3",).
 
-    A dimension is a length, a range 1..8 or a list 1,4,8. An input has all combinations of its dimensions; several
+    A dimension is a length, a range 1..8 or a list 1,4,8; a build of a whole model takes a range alone as a bounded
+    dimension (parse_bounds). An input has all combinations of its dimensions; several
     inputs with several sizes are paired, the first size of one with the first of the other. Without texts there is one
     size. Raises: MavcgError for another form, inputs with different numbers of sizes, or more than MAX_SIZES.
     """
@@ -26,7 +93,7 @@ def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
         if not equals or not name or not _DIMENSIONS.fullmatch(dims):
             raise MavcgError(
                 f"--shape {text}: is not NAME=DIMENSIONS; write it as in --shape input=1x3x224x224, or "
-                "input=1..8x3x224x224 for several sizes"
+                "input=1,4,8x3x224x224 for several sizes"
             )
         if name in shapes_of:
             raise MavcgError(f"--shape {text}: {name} is given twice; give each input one shape, or a range of lengths")
@@ -47,8 +114,13 @@ def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
 def parse_shapes(texts: Sequence[str], ignore_declared: bool = False) -> GivenShapes:
     """Return {"x": (1, 3, 224, 224)} for ("x=1x3x224x224",). ignore_declared: as in GivenShapes.
 
-    Raises: MavcgError for another form, or several sizes.
+    Raises: MavcgError for another form, several sizes, or a bounded dimension.
     """
+    if parse_bounds(texts) is not None:
+        raise MavcgError(
+            f"--shape {' '.join(texts)}: a range is a bounded dimension, which only `mavcg build MODEL` takes, for one "
+            "board; give one length"
+        )
     sizes = parse_sizes(texts)
     if len(sizes) > 1:
         raise MavcgError(f"--shape {' '.join(texts)}: names {len(sizes)} sizes; only `mavcg build MODEL` takes several")

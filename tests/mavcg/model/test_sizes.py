@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.model.sizes import MAX_SIZES, parse_shapes, parse_sizes, size_text
+from mavcg.model.sizes import MAX_SIZES, parse_bounds, parse_shapes, parse_sizes, size_text
 
 
 def test_ranges_and_lists_of_lengths() -> None:
@@ -40,6 +40,8 @@ def test_what_is_no_size(texts: list[str], words: str) -> None:
 
 def test_commands_of_one_size_refuse_several() -> None:
     with pytest.raises(MavcgError, match="names 2 sizes; only `mavcg build MODEL` takes several"):
+        parse_shapes(["x=1,2"])
+    with pytest.raises(MavcgError, match="a bounded dimension, which only `mavcg build MODEL` takes"):
         parse_shapes(["x=1..2"])
 
 
@@ -50,3 +52,27 @@ def test_all_combinations_are_there(lengths: list[list[int]]) -> None:
     assert len({size_text(size) for size in sizes}) == len(sizes)
     for i, each in enumerate(lengths):
         assert {size["x"][i] for size in sizes} == set(each)
+
+
+def test_a_range_alone_is_a_bounded_dimension() -> None:
+    bounds = parse_bounds(["x=1x1..512x384", "mask=1x1..512"])
+    assert bounds is not None and (bounds.least, bounds.most) == (1, 512)
+    assert bounds.at(7) == {"x": (1, 7, 384), "mask": (1, 7)}
+    assert str(bounds) == "x=1x1..512x384 mask=1x1..512"
+    assert parse_bounds(["x=1x3..3"]) is None and parse_bounds(["x=1,2x3"]) is None and parse_bounds([]) is None
+    assert parse_bounds(["x=1..3,5x2"]) is None  # a list with a range in it is a list
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["x=3..1x4"], "the range 3..1 has no length"),
+        (["x=0..4"], "lengths are 1 to 2147483647"),
+        (["x=1..2147483648"], "lengths are 1 to 2147483647"),
+        (["x=1..4x1..8"], "1..4, 1..8 are several bounded dimensions"),
+        (["x=1..4x2,3"], "beside a list"),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(texts: list[str], words: str) -> None:
+    with pytest.raises(MavcgError, match=words):
+        parse_bounds(texts)
