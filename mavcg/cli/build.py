@@ -32,7 +32,8 @@ def run_build(options: BuildOptions) -> None:
     mavcg build face.tflite --board exynos9820 --target aarch64-linux-android --aar face.aar
     mavcg build mobilenet_v2.onnx --board exynos9820 --max-arena 1.2MB
     mavcg build detector.onnx --board host --partial -o libdetector.so --also detector.mavcg.onnx
-    mavcg build net.onnx --board host --shape x=1..8x3x224x224     # eight sizes in one library
+    mavcg build net.onnx --board host --shape x=1x1..512x384       # any length of 1 to 512 in one library
+    mavcg build net.onnx --board host --shape x=1,4,8x3x224x224    # three sizes in one library
     mavcg build decoder.onnx --board host --state 'past_*=present_*'  # the cache stays in the context
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588,raspberry-pi-4 -o libraries
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588 --workers tls://farm:8786 -o libraries --json

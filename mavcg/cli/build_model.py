@@ -53,6 +53,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
             versions=options.versions,
             aar=options.aar,
             several=True,
+            bounded=not options.partial,
         ),
         selection_options(options),
     )
@@ -102,7 +103,7 @@ def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str |
     option = "--simulate-unsure"
     if board is None or request.strategy == ENGINE:
         raise MavcgError(f"{option}: nothing is selected by costs; name a --board, and no --strategy {ENGINE}")
-    if partial or request.sizes:
+    if partial or request.sizes or request.bounds:
         raise MavcgError(f"{option}: is for whole models of one size; leave it, or --partial and further sizes, out")
     network = read_network(str(request.model), request.shapes)
     with Progress() as progress:

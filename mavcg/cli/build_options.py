@@ -160,8 +160,8 @@ class BuildOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME=1x3x224x224",
-            help="Shape of a model's input whose dimensions are free; 1..8x3x.. or 1,4x3x..: several sizes in one "
-            "library.",
+            help="Shape of a model's input whose dimensions are free. 1x1..512x384: one library for any length of 1 to "
+            "512 (docs/lengths.md); 1,4x3x..: several sizes in one library.",
         ),
     ] = None
     state: Annotated[

@@ -16,6 +16,7 @@ from mavcg.hardware.core_model import BoardModel
 from mavcg.hardware.feature_levels import MODELLED_LEVELS
 from mavcg.model.calibration import RANDOM, Calibration
 from mavcg.model.precision import F32, MAX_HALF_ERROR, needs_half_cores, used_precision
+from mavcg.model.sizes import BoundedShapes
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target
 
@@ -30,11 +31,12 @@ class ModelRequest:
     """Everything that a model library depends on.
 
     shapes: of inputs with free dimensions, by name. sizes: shapes of each size, for a library of several sizes; the
-    first is also in shapes. threads: default of a context; 0: the number predicted to be fastest on the board among the
-    context's CPUs. board: for whose caches the kernels are tiled; None: typical caches of their cores. max_error:
-    largest error of an algorithm relative to its largest sum before the activation; 0: sums by definition.
-    strategy: of selection, as in --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of
-    packed weights. max_arena_bytes: limit of a context's buffers. depth_first: "auto", "on" or "off": whether layers
+    first is also in shapes. bounds: shapes with a bounded dimension; those of its longest length are in shapes.
+    threads: default of a context; 0: the number predicted to be fastest on the board among the context's CPUs.
+    board: for whose caches the kernels are tiled; None: typical caches of their cores. max_error: largest error
+    of an algorithm relative to its largest sum before the activation; 0: sums by definition. strategy: of selection, as
+    in --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of packed weights.
+    max_arena_bytes: limit of a context's buffers. depth_first: "auto", "on" or "off": whether layers
     are computed by bands of rows for speed, on a board (choose/bands/choose_bands.py). strip: drop local symbols of
     the library. weights: of a Caffe network; None for the file beside the model. aar: path of an Android archive to
     write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
@@ -73,6 +75,7 @@ class ModelRequest:
     stored_weights: str = ""
     levels: str = MODELLED_LEVELS
     states: tuple[str, ...] = ()
+    bounds: BoundedShapes | None = None
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
     their feature levels in the order in which they are tried) bytes of machine code of its own, kinds of tiles,
     extensions that its instructions need, its macro-tile if planned, and the version that it shares code with, if any.
     extensions: those that each version's kernels need in all. level_bytes: code of all feature levels. selection: the
-    strategy that selected primitives and layouts, and its result. depth_first: layers by bands of rows, if any.
+    strategy that selected primitives and layouts, and its result. dimensions: bounds of a bounded dimension, for whose
+    longest length shapes, rows and work are. depth_first: layers by bands of rows, if any.
     """
     program, lowered = plan.program, plan.lowered
     sizes = kernels.code_bytes()
@@ -70,12 +71,19 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
         "not_moved": len(lowered.storage.silent),
         "selection": dict(plan.selection),
         "weights": asdict(weight_sizes(lowered)),
+        "dimensions": dimensions_json(program),
     } | ({"depth_first": [band.as_json() for band in plan.bands]} if plan.bands else {})
 
 
 def states_json(program: Program) -> list[dict[str, Any]]:
     """Return name and type of each state. "in_place": it has one copy, which a run reads and writes."""
     return [{"name": s.name, "type": str(s.type), "in_place": s.in_place} for s in program.states]
+
+
+def dimensions_json(program: Program) -> dict[str, list[int]]:
+    """Return the bounds of a program's bounded dimension by its name: {"tokens": [1, 512]}; {} for fixed shapes."""
+    dimension = program.dimension
+    return {dimension.name: [dimension.least, dimension.most]} if dimension is not None else {}
 
 
 def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:

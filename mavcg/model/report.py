@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.model.link import ModelResult
-from mavcg.model.note import states_json
+from mavcg.model.note import dimensions_json, states_json
 from mavcg.model.precision import own_errors_words, precision_words
 from mavcg.objects.inspection import versions_text
 from mavcg.runtime.companions import companions_sentence
@@ -41,6 +41,7 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
         "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
         "states": states_json(program),
+        "dimensions": dimensions_json(program),
         "thread_plans": [
             {"threads": plan.threads, "cores": list(plan.cores), "relative_time": plan.relative_time}
             for plan in program.thread_plans
@@ -92,6 +93,11 @@ def phases_words(program: Program) -> str:
     return f"; by parts of rows: {len(program.phases)} phases, {_size(moved)} moved in a run"
 
 
+def dimensions_words(dimensions: Mapping[str, Sequence[int]]) -> str:
+    """Return a sentence on bounded dimensions, from dimensions_json's value; "" without one."""
+    return ", ".join(f"{name}: {least} to {most}, in each run anew" for name, (least, most) in dimensions.items())
+
+
 def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the primitive of each convolution, and each conversion of layouts, in the order of the steps."""
     primitives: dict[tuple[str, str, str], None] = {}
@@ -139,6 +145,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "versions": ", ".join(result.note["versions"]),
         "inputs": ", ".join(f"{t.name} {t.type}" for t in program.inputs),
         "outputs": ", ".join(f"{t.name} {t.type}" for t in program.outputs),
+        "bounded": dimensions_words(dimensions_json(program)),
         "operators": operators,
         "kernels": f"{len(result.plan.specs)} in {len(program.steps)} steps",
         "primitives": selection_sentence(result.note),
@@ -199,6 +206,8 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
         to.print(f"{key}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[key]))
     if note.get("states"):
         to.print(f"states: {states_words(note['states'])}; {_size(note['state_bytes'])}")
+    if words := dimensions_words(note.get("dimensions", {})):
+        to.print(words)
     to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
     if "precision" in note:  # of libraries of one size
         to.print(f"precision {precision_words(note['precision'])}")

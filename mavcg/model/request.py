@@ -21,7 +21,7 @@ from mavcg.model.aar import check_aar
 from mavcg.model.calibration import RANDOM, parse_calibration
 from mavcg.model.model_request import MAX_ERROR, MAX_HALF_ALGORITHM_ERROR, ModelRequest
 from mavcg.model.precision import AUTO_PRECISION, F16, F32, MAX_HALF_ERROR, parse_precision
-from mavcg.model.sizes import parse_shapes, parse_sizes
+from mavcg.model.sizes import parse_bounds, parse_shapes, parse_sizes
 from mavcg.model.weight_choice import STORED_TYPES
 from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
@@ -51,7 +51,8 @@ class SelectionOptions:
 class ModelOptions:
     """Options of a model build as a user gives them, besides those on the selection; None if not given.
 
-    cores, shapes, states: values of --cores, --shape and --state. several: shapes may name several sizes.
+    cores, shapes, states: values of --cores, --shape and --state. several: shapes may name several sizes. bounded: a
+    range in shapes is a bounded dimension.
     """
 
     board: str | None = None
@@ -65,6 +66,7 @@ class ModelOptions:
     weights: Path | None = None
     aar: Path | None = None
     several: bool = False
+    bounded: bool = False
     precision: str | None = None
     calibrate: str | None = None
     stored_weights: str | None = None
@@ -108,7 +110,13 @@ def make_model_request(
     strategy = _strategy(selection, board_facts)
     if options.board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
         board_facts = measured_host_board()
-    sizes = parse_sizes(options.shapes) if options.several else (parse_shapes(options.shapes),)
+    bounds = parse_bounds(options.shapes) if options.bounded else None
+    if bounds is not None:
+        sizes: Sequence[Mapping[str, tuple[int, ...]]] = (bounds.at(bounds.most),)
+        strategy = ENGINE
+        _check_bounded(options, selection)
+    else:
+        sizes = parse_sizes(options.shapes) if options.several else (parse_shapes(options.shapes),)
     if len(sizes) > 1:
         _check_several(selection, options.states)
         if calibration is not None and calibration.folder is not None:
@@ -139,9 +147,10 @@ def make_model_request(
         calibration=RANDOM if calibration is None else calibration,
         stored_weights=options.stored_weights or "",
         aar=options.aar,
-        sizes=sizes if len(sizes) > 1 else (),
+        sizes=tuple(sizes) if len(sizes) > 1 else (),
         levels=parse_levels(options.versions),
         states=tuple(options.states),
+        bounds=bounds,
     )
     return request, board_facts
 
@@ -200,6 +209,32 @@ def _check_several(selection: SelectionOptions, states: Sequence[str]) -> None:
     if selection.depth_first == ON:
         raise MavcgError(
             f"--depth-first {ON}: applies to a library of one size; leave it out, or name one size by --shape"
+        )
+
+
+def _check_bounded(options: ModelOptions, selection: SelectionOptions) -> None:
+    """Raise MavcgError for an option that a library with a bounded dimension does not support."""
+    given = {
+        "--strategy": selection.strategy if selection.strategy != ENGINE else None,
+        "--db": selection.db,
+        "--max-workspace": selection.max_workspace,
+        "--max-size": selection.max_size,
+        "--max-arena": selection.max_arena,
+        "--depth-first": selection.depth_first if selection.depth_first == ON else None,
+        "--precision": options.precision if options.precision != F32 else None,
+        "--weights": options.stored_weights,
+        "--calibrate": options.calibrate,
+    }
+    for option, value in given.items():
+        if value:
+            raise MavcgError(
+                f"{option} {value}: does not apply to a bounded dimension (--shape {' '.join(options.shapes)}); leave "
+                "it out, or give a list of lengths, as 1,4,8, for a size of each"
+            )
+    if options.states:
+        raise MavcgError(
+            f"--state {' '.join(options.states)}: does not apply to a bounded dimension (--shape "
+            f"{' '.join(options.shapes)}); give one length"
         )
 
 

@@ -1,4 +1,4 @@
-"""Builds one library of a model in several sizes: `mavcg build MODEL --shape x=1..8x3x224x224`."""
+"""Builds one library of a model in several sizes: `mavcg build MODEL --shape x=1,4,8x3x224x224`."""
 
 import time
 from collections.abc import Callable, Mapping

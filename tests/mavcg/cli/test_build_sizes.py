@@ -1,4 +1,4 @@
-"""`mavcg build MODEL --shape x=1..3x..`: one library with several sizes, whole and of subgraphs."""
+"""`mavcg build MODEL --shape x=1,3x..`: one library with several sizes, whole and of subgraphs."""
 
 import json
 import shutil
@@ -245,7 +245,7 @@ def test_options_that_do_not_fit(
     mavcg: Any, here: Path, cores: tuple[str, str], options: list[str], words: str
 ) -> None:
     make_model(here / "m.onnx", True)
-    shape = [] if "--shape" in options else ["--shape", "x=1..2x3x8x8"]
+    shape = [] if "--shape" in options else ["--shape", "x=1,2x3x8x8"]
     ended = mavcg("build", "m.onnx", "--cores", cores[1], *shape, *options)
 
     assert ended.status == 2 and words in ended.stderr

@@ -72,7 +72,7 @@ def gru(here: Path) -> Path:
         (("--state", "h=y"), r"input h \(f32\[1,1,16\]\) and output y \(f32\[4,1,1,16\]\): a state has one type"),
         (("--state", "h=h_next", "--state", "h=h_next"), "one of them is a state already"),
         (("--state", "h=h_next", "--partial"), "--state h=h_next: applies to whole models"),
-        (("--state", "h=h_next", "--shape", "x=1..2x1x8"), "--state h=h_next: a state belongs to a context, and each"),
+        (("--state", "h=h_next", "--shape", "x=1,2x1x8"), "--state h=h_next: a state belongs to a context, and each"),
     ],
 )
 def test_what_is_refused(gru: Path, mavcg: Mavcg, options: tuple[str, ...], words: str) -> None:

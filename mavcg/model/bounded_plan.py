@@ -1,0 +1,102 @@
+"""Plans a library with a bounded dimension: `mavcg build MODEL --shape x=1x1..512x384` (docs/lengths.md)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from mavcg.choose.algorithms.select_model import ENGINE
+from mavcg.choose.bands.banded_range import OFF
+from mavcg.choose.lowering.free_rows import with_free_rows
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.plan import Plan
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.importers.declared_shapes import GivenShapes
+from mavcg.importers.load import dimension_name, import_model
+from mavcg.kernels.machines import packing_for
+from mavcg.memory.node_order import order_nodes
+from mavcg.model.bounded_graph import bounded_axes, check_graphs, sampled_lengths
+from mavcg.model.dump import dump
+from mavcg.model.model_request import ModelRequest, Progress, plan_context
+from mavcg.model.sizes import BoundedShapes
+from mavcg.model.stages import LAY_OUT, optimise_graph, run_stages
+from mavcg.specs.dimension import Dimension
+from mavcg.specs.model_program import Program
+
+
+def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progress: Progress) -> Plan:
+    """Read a model for the longest length of its bounded dimension and for others, and plan its library.
+
+    Every kernel is the default of its family: the same for all lengths. Raises: MavcgError naming the node that cannot
+    be computed for the first rows alone, and as build_model.
+    """
+    dimension = _dimension(request, bounds)
+    read = partial(_read, request, bounds, name)
+    progress(f"reading {request.model.name}, {bounds}")
+    most = read(dimension.most)
+    dump("import", most)
+    other = check_graphs(most, read, dimension)
+    axes = bounded_axes(most, other, dimension)
+    context = replace(plan_context(request, progress), depth_first=OFF)
+    longest = optimise_graph(Plan(most, context.board.machines), context)
+    longest = replace(longest, graph=order_nodes(longest.graph).graph)
+    shorter = _in_order(optimise_graph(Plan(other), context).graph, longest.graph, dimension)
+    packing = packing_for(context.board.target, context.board.machines.values())
+    lowered = lower_graph(longest.graph, packing), lower_graph(shorter, packing)
+    free = with_free_rows(lowered[0], lowered[1], dimension, sampled_lengths(dimension)[0])
+    dump("lower", free.lowered)
+    plan = replace(longest, lowered=free.lowered, selection={"strategy": ENGINE})
+    plan = run_stages(plan, context, LAY_OUT)
+    program = plan.program
+    inputs, outputs = ([axes[name] for name in names] for names in (most.inputs, most.outputs))
+    return replace(plan, program=_with_dimension(program, dimension, free.counted, inputs, outputs))
+
+
+def _read(request: ModelRequest, bounds: BoundedShapes, name: str, length: int) -> Graph:
+    """Return the model's graph for a length. name: of the graph."""
+    ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
+    return replace(import_model(request.model, GivenShapes(bounds.at(length), ignore), request.weights), name=name)
+
+
+def _dimension(request: ModelRequest, bounds: BoundedShapes) -> Dimension:
+    """Return the bounded dimension with its name in the file. Raises: MavcgError for names of several dimensions."""
+    places = [(name, i) for name, shape in bounds.shapes.items() for i, length in enumerate(shape) if length is None]
+    names = dict.fromkeys(dimension_name(request.model, *place) for place in places)
+    own = {f"{name}.{i}" for name, i in places}
+    named = [name for name in names if name not in own] or [next(iter(names))]
+    if len(named) > 1:
+        raise MavcgError(
+            f"--shape {bounds}: {' and '.join(named)} are several bounded dimensions of the file, and a library has "
+            "one; give the others one length, or all of them lists of lengths, as 1,4,8"
+        )
+    return Dimension(named[0], bounds.least, bounds.most)
+
+
+def _in_order(graph: Graph, like: Graph, dimension: Dimension) -> Graph:
+    """Return a graph with its nodes in the order of `like`. Raises: MavcgError for a node that one of them lacks."""
+    nodes = {node.outputs: node for node in graph.nodes}
+    missing = next((node for node in like.nodes if node.outputs not in nodes), None)
+    if missing is not None or len(nodes) != len(like.nodes):
+        node = missing or like.nodes[0]
+        raise MavcgError(
+            f"node '{node.origin or node.outputs[0]}' ({node.op}): the graph is rewritten otherwise at another length "
+            f"of the bounded dimension {dimension}; give a list of lengths in its place, for a size of each"
+        )
+    return replace(graph, nodes=tuple(nodes[node.outputs] for node in like.nodes))
+
+
+def _with_dimension(
+    program: Program,
+    dimension: Dimension,
+    counted: Sequence[bool],
+    input_axes: Sequence[int | None],
+    output_axes: Sequence[int | None],
+) -> Program:
+    """Return the program with its bounded dimension. counted: for each step, whether the length counts its rows."""
+    steps = tuple(
+        replace(step, rows_per_index=step.rows // dimension.most) if counts else step
+        for step, counts in zip(program.steps, counted, strict=True)
+    )
+    inputs = (replace(t, bounded_axis=axis) for t, axis in zip(program.inputs, input_axes, strict=True))
+    outputs = (replace(t, bounded_axis=axis) for t, axis in zip(program.outputs, output_axes, strict=True))
+    return replace(program, inputs=tuple(inputs), outputs=tuple(outputs), steps=steps, dimension=dimension)
