@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hot = ", ".join(f'"{name}"' for name in NAMES)
     cores = '["haswell", "icelake-server", "znver4"]'
     (folder / "mavcg.toml").write_text(
-        f"[build]\nhot = [{hot}]\ncores = {cores}\nmax_growth = 100000\nruntime = 'static'\n"
+        f"[build]\nhot = [{hot}]\ncores = {cores}\nmax_growth = 100000\nkeep_slower = true\nruntime = 'static'\n"
     )
     environment = os.environ | {"ZIG_GLOBAL_CACHE_DIR": zig_cache()}
     target = ["-target", "x86_64-linux-musl"]
