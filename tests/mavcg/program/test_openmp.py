@@ -62,7 +62,8 @@ void __kmpc_fork_call(void *where, int count, region run, ...) {
 @pytest.fixture
 def project(here: Path, cores: Sequence[str]) -> Path:
     names = ", ".join(f'"{core}"' for core in cores)
-    (here / "mavcg.toml").write_text(f'[build]\nhot = ["*_hot"]\ncores = [{names}]\nruntime = "static"\n')
+    settings = 'runtime = "static"\nkeep_slower = true\n'
+    (here / "mavcg.toml").write_text(f'[build]\nhot = ["*_hot"]\ncores = [{names}]\n{settings}')
     for name, text in (("hot.c", SOURCE), ("main.c", MAIN), ("library.c", LIBRARY)):
         (here / name).write_text(text)
     return here
