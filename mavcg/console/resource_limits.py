@@ -139,8 +139,20 @@ def enforce_limits(limits: ResourceLimits, product: str) -> Iterator[LimitedProg
 
 
 def _watch(limits: ResourceLimits, product: str, progress: LimitedProgress, main: int, done: threading.Event) -> None:
-    """Poll time and memory until the build is done; end the process at an excess. main: id of the main thread."""
-    started, polls, children_bytes = time.monotonic(), 0, 0
+    """Poll time and memory until the build is done; end the process at an excess. main: id of the main thread.
+
+    Where there is no memory to look, the main thread meets the same lack and names it; the next poll looks again.
+    """
+    started = time.monotonic()
+    while not done.is_set():
+        with contextlib.suppress(MemoryError):
+            _poll(limits, product, progress, main, done, started)
+
+
+def _poll(
+    limits: ResourceLimits, product: str, progress: LimitedProgress, main: int, done: threading.Event, started: float
+) -> None:
+    polls, children_bytes = 0, 0
     while not done.wait(min(_POLL_S, limits.seconds)):
         if limits.memory_bytes and polls % _CHILDREN_EVERY == 0:
             children_bytes = private_bytes(descendants())

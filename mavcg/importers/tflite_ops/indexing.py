@@ -41,6 +41,8 @@ def scatter_nd(call: TfliteCall) -> Results:
 def top_k(call: TfliteCall) -> Results:
     """Import TOPK_V2: the largest elements along the last axis and their places."""
     x, (count,) = call.input(0, rank_min=1), call.ints(1, "k", 1)
+    if len(call.results) != 2:
+        raise call.fail(f"{len(call.results)} outputs; the values and their places are needed")
     if not 0 <= count <= min(x.shape[-1], LARGEST_TOP):
         raise call.unsupported(f"k {count} of {x.shape[-1]} elements", f"up to all of them, and {LARGEST_TOP}")
     best = call.add("arg_top", x, axis=x.rank - 1, count=count)

@@ -86,7 +86,7 @@ def test_blocks_are_added_up(tmp_path_factory: Any, spatial: int, seed: int) -> 
     ]
     x = random.standard_normal((2, 3 * int(np.prod(block)), int(np.prod(out)))).astype(np.float32)
     known = {"image": np.array(image), "block": np.array(block)}
-    attributes = {"strides": strides, "dilations": dilations, "pads": pads}
+    attributes: dict[str, Any] = {"strides": strides, "dilations": dilations, "pads": pads}
     path = save(tmp_path_factory.mktemp("col") / "m.onnx", "Col2Im", {"x": x}, [("y", F)], 18, known, **attributes)
 
     # onnxruntime mixes channels up in one and three dimensions.

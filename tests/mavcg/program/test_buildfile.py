@@ -73,6 +73,7 @@ board = "exynos9820"
 cores = ["cortex-a55"]
 target = "aarch64-linux-gnu"
 shapes = ["x=1x3x8x8"]
+states = ["past_*=present_*"]
 threads = 2
 tune = "off"
 max_error = 0
@@ -140,7 +141,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
                 "versions",
             )
         },
-        **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},
+        **{key: ('"x"', "a list of strings") for key in ("cores", "shapes", "states")},
         **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_arena", "max_memory")},
         **{key: ("true", "a number") for key in ("max_error", "max_seconds")},
         "max_workspace": ("1.5", "a whole number"),

@@ -41,6 +41,11 @@ API = {
     "outputs",
     "steps",
     "error_text",
+    "states",
+    "reset",
+    "state_size",
+    "state_save",
+    "state_restore",
 }
 LIBC = {
     "calloc",

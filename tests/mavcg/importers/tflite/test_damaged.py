@@ -120,8 +120,13 @@ def test_many_mutated_files_are_built_or_refused(writer: Any, check: Any) -> Non
 
 
 def test_unknown_operators_are_named_with_what_there_is(writer: Any, check: Any) -> None:
+    y = writer.op("UNIQUE", [writer.input((4,))])
+    refused(check, writer.bytes(y), "node '0:", "(UNIQUE)", "not supported; `mavcg build --op", kind=UnsupportedOp)
+
+
+def test_outputs_that_are_missing_are_counted(writer: Any, check: Any) -> None:
     y = writer.op("TOPK_V2", [writer.input((4,)), writer.constant(2)])
-    refused(check, writer.bytes(y), "node '0:", "(TOPK_V2)", "not supported; `mavcg build --op", kind=UnsupportedOp)
+    refused(check, writer.bytes(y), "(TOPK_V2): 1 outputs; the values and their places are needed")
 
 
 def test_custom_operators_are_named(writer: Any, check: Any) -> None:
