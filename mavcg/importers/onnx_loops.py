@@ -16,7 +16,7 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_ops.call import OnnxCall
-from mavcg.importers.onnx_ops.indexing import cut
+from mavcg.importers.onnx_ops.indexing import element
 
 if TYPE_CHECKING:
     import onnx
@@ -102,7 +102,7 @@ def import_scan(call: OnnxCall, body: LoopBody) -> list[Value | None]:
     collected: list[list[Value]] = [[] for _ in range(outputs)]
     for number in range(length):
         elements = [
-            _element(call, x, axis, length - 1 - number if back else number)
+            element(call, x, axis, length - 1 - number if back else number)
             for x, axis, back in zip(scanned, axes, backwards, strict=True)
         ]
         results = body.run(dict(zip(body.inputs, [*carried, *elements], strict=True)))
@@ -152,11 +152,6 @@ def _read(call: OnnxCall, collected: Sequence[list[Value]], first: int) -> list[
     """Return each collected output with whether it is read. first: number of the first one among the outputs."""
     wants = [*call.required[first:], *[False] * len(collected)]
     return list(zip(collected, wants, strict=False))
-
-
-def _element(call: OnnxCall, x: Value, axis: int, index: int) -> Value:
-    """Return an element along an axis, without the axis."""
-    return call.reshape(cut(call, x, {axis: (index, index + 1, 1)}), (*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
 def _stack(call: OnnxCall, values: Sequence[Value], axis: int) -> Value:

@@ -156,6 +156,11 @@ def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
     return call.add("slice", x, starts=starts, stops=stops, steps=steps)
 
 
+def element(call: OnnxCall, x: Value, axis: int, index: int) -> Value:
+    """Return the element of a number along an axis, without the axis. axis: counted from 0."""
+    return call.reshape(cut(call, x, {axis: (index, index + 1, 1)}), (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
 @known_at_build("split")
 def split(call: OnnxCall) -> Results:
     """Import Split, with lengths as an attribute (up to opset 12) or an input, or a number of nearly equal parts."""

@@ -102,10 +102,16 @@ def layer_normalization(call: OnnxCall) -> Results:
 def rms_normalization(call: OnnxCall) -> Results:
     """Import RMSNormalization: x / sqrt(mean of squares + epsilon) * scale."""
     x, scale = call.input(0, rank_min=1), call.input(1)
-    axes = tuple(range(call.axis(call.attr_int("axis", -1), x.rank), x.rank))
+    axis = call.axis(call.attr_int("axis", -1), x.rank)
+    scaled = over_mean_square(call, x, axis, call.attr_float("epsilon", 1e-5))
+    return call.add("mul", scaled, call.cast(scale, x.dtype))
+
+
+def over_mean_square(call: OnnxCall, x: Value, axis: int, epsilon: float) -> Value:
+    """Return x / sqrt(mean of squares + epsilon), the mean over the axis and those after it."""
+    axes = tuple(range(axis, x.rank))
     squares = call.add("reduce_mean", call.add("mul", x, x), axes=axes, keepdims=True)
-    spread = call.add("sqrt", call.add("add", squares, call.scalar(call.attr_float("epsilon", 1e-5), squares)))
-    return call.add("mul", call.add("div", x, spread), call.cast(scale, x.dtype))
+    return call.add("div", x, call.add("sqrt", call.add("add", squares, call.scalar(epsilon, squares))))
 
 
 @round_once

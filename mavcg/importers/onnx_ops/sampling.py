@@ -9,6 +9,7 @@ from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.convolution import check_filter, kernel_shape
 from mavcg.importers.onnx_ops.images import window
+from mavcg.importers.onnx_ops.indexing import element
 from mavcg.importers.onnx_ops.positions import (
     Corner,
     Corners,
@@ -55,7 +56,7 @@ def grid_sample(call: OnnxCall) -> Results:
         return (0.0, length - 1.0) if aligned else (-0.5, length - 0.5)
 
     def position(dimension: int, length: int) -> Value:
-        made = calculate(call, "add", _along(call, grid, spatial - 1 - dimension), 1)  # x before y
+        made = calculate(call, "add", element(call, grid, grid.rank - 1, spatial - 1 - dimension), 1)  # x before y
         if aligned:
             made = calculate(call, "mul", calculate(call, "div", made, 2), length - 1)
         else:
@@ -88,13 +89,6 @@ def _check_floats(call: OnnxCall, *values: Value) -> None:
         raise call.unsupported(f"{types}, without elements", "at least one of each")
 
 
-def _along(call: OnnxCall, x: Value, index: int) -> Value:
-    """Return x[.., index]."""
-    last = x.rank - 1
-    starts, stops = (*[0] * last, index), (*x.shape[:last], index + 1)
-    return call.reshape(call.add("slice", x, starts=starts, stops=stops, steps=(1,) * x.rank), x.shape[:last])
-
-
 @round_once
 def roi_align(call: OnnxCall) -> Results:
     """Import RoiAlign: each region in bins, each bin the mean or maximum of sampling_ratio^2 positions."""
@@ -119,7 +113,7 @@ def roi_align(call: OnnxCall) -> Results:
 
     def positions(dimension: int) -> Value:
         """Return the positions of each region along H or W, [regions, bins * ratio]."""
-        start, end = (_along(call, scaled, 2 * corner + 1 - dimension) for corner in (0, 1))
+        start, end = (element(call, scaled, 1, 2 * corner + 1 - dimension) for corner in (0, 1))
         size = call.add("sub", end, start)
         if not offsets[convention]:
             size = calculate(call, "max", size, 1)
@@ -184,12 +178,7 @@ def deform_conv(call: OnnxCall) -> Results:
     by_tap = call.reshape(offset, (n * sets, *kernel, 2, *out))
     positions = []
     for d in range(2):
-        moved = call.reshape(
-            call.add(
-                "slice", by_tap, starts=(0, 0, 0, d, 0, 0), stops=(*by_tap.shape[:3], d + 1, *out), steps=(1,) * 6
-            ),
-            (n * sets, *kernel, *out),
-        )
+        moved = element(call, by_tap, 3, d)
         taps_along = np.arange(kernel[d]) * view.dilation[d]
         windows = np.arange(out[d]) * view.stride[d] - view.pads[d]
         regular = taps_along.reshape((-1, 1) if d == 0 else (1, -1))[:, :, None, None] + windows.reshape(

@@ -14,6 +14,7 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
+from mavcg.importers.onnx_ops.normalisation import over_mean_square
 from mavcg.importers.onnx_ops.shape import count_size
 
 _EPSILON = 1e-12  # onnxruntime's default for the fused norms
@@ -26,9 +27,7 @@ def _normalise(call: OnnxCall, x: Value, gamma: Value, beta: Value | None, simpl
         raise call.fail(f"gamma {gamma.type} for {x.type}; {x.shape[-1]} elements are needed")
     if not simplified:
         return call.add("layer_norm", x, gamma, beta, axis=x.rank - 1, epsilon=epsilon)
-    squares = call.add("reduce_mean", call.add("mul", x, x), axes=(x.rank - 1,), keepdims=True)
-    spread = call.add("sqrt", call.add("add", squares, call.scalar(epsilon, squares)))
-    return call.add("mul", call.add("div", x, spread), gamma)
+    return call.add("mul", over_mean_square(call, x, x.rank - 1, epsilon), gamma)
 
 
 @round_once

@@ -14,6 +14,7 @@ import numpy as np
 from mavcg.graph import Array
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.onnx_ops.indexing import element
 from mavcg.importers.onnx_ops.shape import count_size
 
 MOST_LEVELS = 256
@@ -203,7 +204,7 @@ def classifier(call: OnnxCall) -> Results:
     names = constant(np.array(labels, np.int64))
     positive = bool((forest.weights >= 0).all())  # then one score is a probability
     if one_score:
-        score = call.reshape(_column(call, scores, 0), (scores.shape[0], 1))
+        score = call.reshape(element(call, scores, 1, 0), (scores.shape[0], 1))
         score = call.add("add", score, constant(base)) if base.size else score
         probability = positive and post == "NONE"
         other = call.add("sub", call.scalar(1, score), score) if probability else call.add("neg", score)
@@ -213,18 +214,12 @@ def classifier(call: OnnxCall) -> Results:
     elif base.size:
         scores = call.add("add", scores, constant(base))
     if binary:
-        decides = _column(call, scores, 1)
+        decides = element(call, scores, 1, 1)
         least = call.scalar(0.5 if positive else 0, decides)
         best = call.cast(call.add("greater", decides, least), "i64")
     else:
         best = call.add("arg_max", scores, axis=1, keepdims=False)
     return call.add("gather", names, best, axis=0), _post_transform(call, scores, post)
-
-
-def _column(call: OnnxCall, x: Value, index: int) -> Value:
-    return call.reshape(
-        call.add("slice", x, starts=(0, index), stops=(x.shape[0], index + 1), steps=(1, 1)), x.shape[:1]
-    )
 
 
 def tree_ensemble(call: OnnxCall) -> Results:
