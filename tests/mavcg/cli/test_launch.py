@@ -549,7 +549,7 @@ def test_a_hot_template_of_two_files_that_throws(
     for name in ("first", "second"):
         call = f'#include "total.hpp"\nint {name}(const std::vector<int>& v) {{ return total(v, 100); }}\n'
         (here / f"{name}.cpp").write_text(call)
-    config(here, "total", cores)
+    config(here, "total", cores, "keep_slower = true")
     for name in ("first", "second", "main"):
         assert launch(mavcg, "g++", "-O2", "-c", f"{name}.cpp").status == 0
     assert notes(here / "first.o") and notes(here / "second.o") and not notes(here / "main.o")
