@@ -17,7 +17,7 @@ def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], ti
     names: nodes of the group. stored: tensors in the features segment. tile: first choice.
     Raises: MavcgError naming the group, if not even the smallest tile fits.
     """
-    saved, given, stored = code.snapshot(), tile, frozenset(stored)
+    saved, given, stored, rewound = code.snapshot(), tile, frozenset(stored), False
     while True:
         try:
             GroupCode(code, names, stored, tile).emit()
@@ -25,6 +25,11 @@ def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], ti
         except DoesNotFitError as error:
             code.restore(saved)
             smaller = _smaller(code, tile, error.memory, names)
+            if smaller is None and not rewound:
+                # A small buffer in the middle leaves no room for one of half the memory: once more from the beginning.
+                code.features.rewind()
+                code.weights.rewind()
+                saved, smaller, rewound = code.snapshot(), given, True
             if smaller is None:
                 shown = ", ".join(names[:4]) + (", .." if len(names) > 4 else "")
                 raise MavcgError(

@@ -76,6 +76,10 @@ class OnChipMemory:
         """Return the total size of the pinned buffers, in words."""
         return sum(buffer.end - buffer.first for buffer in self._buffers if buffer.pins)
 
+    def rewind(self) -> None:
+        """Place the next buffer at the beginning."""
+        self._next = 0
+
     def forget(self) -> None:
         """Forget the keys of unpinned buffers, so that later code does not reuse their contents."""
         for buffer in self._buffers:
