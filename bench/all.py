@@ -42,6 +42,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.accelerators.gpu_baselines", "--record"),
     ("-m", "bench.accelerators.accel_fusion"),
     ("-m", "bench.accelerators.accel_accuracy"),
+    ("-m", "bench.accelerators.accel_rtl"),
     ("-m", "bench.pbqp"),
     ("-m", "bench.sparsity", "--record"),
     ("-m", "bench.selection_boards"),

@@ -181,9 +181,34 @@ def accel_learned(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def accel_rtl(record: Record, table: Table) -> str:
+    """Return the table of the hardware's programs: equal bytes, and how many are near the simulated cycles."""
+    within = record["within_percent"]
+    head = [
+        "target",
+        "programs",
+        "of equal bytes",
+        "cycles over simulated",
+        "worst",
+        *(f"within {b} %" for b in within),
+    ]
+    total, worst = record["total_error_percent"], record["worst_error_percent"]
+    row = [
+        record["target"],
+        record["programs"],
+        record["equal"],
+        f"{total:+.2f} %",
+        f"{worst:+.2f} %",
+        *within.values(),
+    ]
+    text = f"Random programs of {record['instructions']} instructions in all, in Verilator and in both simulators; "
+    return f"{text}cycles do not depend on the machine.\n\n{table(head, [row])}"
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "accel_fusion": ("Fusion for an instruction-set accelerator", accel_fusion),
     "accel_learned": ("Learned costs of fused groups", accel_learned),
     "accel_simulated": ("Programs for an instruction-set accelerator", accel_simulated),
+    "accel_rtl": ("Programs on the accelerator's hardware", accel_rtl),
     "accel_accuracy": ("Accuracy of 8-bit radix positions", accel_accuracy),
 }
