@@ -36,7 +36,7 @@ def transfers(
     A requested transfer becomes the running one when none runs and the memory serves its first run. bases: addresses
     of the segments `features` and, for load, `parameters`.
     """
-    pending, waiting = Signal(len(port.instruction), name=f"{unit}_asked"), Signal(name=f"{unit}_waiting")
+    pending, waiting = Signal(len(port.instruction), name=f"{unit}_requested"), Signal(name=f"{unit}_waiting")
     running, busy = Signal(len(port.instruction), name=f"{unit}_running"), Signal(name=f"{unit}_busy")
     begins, done = Signal(name=f"{unit}_begins"), Signal(name=f"{unit}_ends")
     requesting, pending_bytes = _requests(m, unit, sizes, pending, waiting, memory, bases)

@@ -79,7 +79,7 @@ def test_embeddings(tmp_path_factory: Any, segments: bool, masked: bool, places:
 @settings(max_examples=16, deadline=None)
 @given(st.booleans(), st.booleans(), st.sampled_from([3, 4]), st.booleans(), SEEDS)
 def test_rotations(tmp_path_factory: Any, interleaved: bool, offset: bool, rank: int, part: bool, seed: int) -> None:
-    """Of whole heads, and of the first 4 of 8 elements of each."""
+    """Whole heads are rotated, or the first 4 of 8 elements of each."""
     random = np.random.default_rng(seed)
     batch, heads, tokens, head = 2, 3, 5, 8
     x = floats(random, *((batch, heads, tokens, head) if rank == 4 else (batch, tokens, heads * head)))

@@ -24,7 +24,7 @@ Array = NDArray[Any]
 def run_in_arena(
     storage: Storage, inputs: dict[str, Array], same: Mapping[str, str] = MappingProxyType({})
 ) -> list[Array]:
-    """What a library does: one memory, every node reading and writing where the storage says, silent ones skipped.
+    """Run a graph in one memory as a library does. Nodes read and write where the storage says, silent ones do not run.
 
     same: outputs that lie in the buffer of an input.
     """

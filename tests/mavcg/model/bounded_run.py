@@ -37,7 +37,7 @@ def read(path: Path, shape: Sequence[int | None], length: int) -> Graph:
 
 
 def free_rows_of(path: Path, shape: Sequence[int | None], dimension: Dimension) -> FreeRows:
-    """As a build does it: the graphs are compared, rewritten and lowered."""
+    """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
     most = read(path, shape, dimension.most)
     other = optimised(check_graphs(most, lambda length: read(path, shape, length), dimension))
     longest = order_nodes(optimised(most)).graph

@@ -134,7 +134,7 @@ def test_a_streaming_tflite_file(here: Path, mavcg: Mavcg) -> None:
 
 
 def test_doors_without_states(here: Path, mavcg: Mavcg) -> None:
-    """What cannot keep a state refuses the file, and names the state."""
+    """Commands that cannot keep a state refuse the file, and name the state."""
     (here / "stream.tflite").write_bytes(streaming())
     (here / "app.toml").write_text('[[network]]\nname = "net"\nfile = "stream.tflite"\n')
     out = here / "out.so"

@@ -80,7 +80,7 @@ def session(model: Any) -> Any:
 
 
 def theirs(model: Any, chunks: Sequence[Array]) -> list[Array]:
-    """What onnxruntime makes of the chunks, with the states handed on by the caller."""
+    """Return onnxruntime's results of the chunks; the caller hands the states on."""
     run = session(model)
     names = [i.name for i in run.get_inputs()][1:]
     kept = {name: np.zeros((1, 1, UNITS), np.float32) for name in names}

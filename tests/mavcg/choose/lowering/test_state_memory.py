@@ -27,7 +27,7 @@ PACKING = packing_for(host_target())
 KIND = TensorType("f32", (2, 3, 4))
 
 
-def held(graph: Graph) -> Program:
+def program_of(graph: Graph) -> Program:
     return hold_states(plan_lowered(lower_graph(graph, PACKING))).program
 
 
@@ -35,7 +35,7 @@ def in_place(*nodes: str) -> bool:
     """Whether the state h of a graph of these nodes, which make %n and %y, has one copy."""
     body = "\n".join(nodes)
     text = f"graph g {{ input %x: f32[2,3] input %h: f32[2,3] state %h = %n {body}\n return %y, %n }}"
-    (state,) = held(Graph.parse(text)).states
+    (state,) = program_of(Graph.parse(text)).states
     return state.in_place
 
 
@@ -75,7 +75,7 @@ def test_states_leave_the_signature_and_do_not_overlap() -> None:
         graph.name, graph.inputs, graph.outputs, graph.nodes, graph.types, graph.constants,
         (GraphState(first, new_first), GraphState(second, new_second)),
     )  # fmt: skip
-    program = held(graph)
+    program = program_of(graph)
     assert [t.name for t in program.inputs] == [x]
     assert [t.name for t in program.outputs] == [y, late]
     assert [(s.name, s.in_place) for s in program.states] == [(second, True), (first, False)]

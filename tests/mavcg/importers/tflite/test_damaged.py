@@ -147,7 +147,7 @@ def test_control_flow(writer: Any, check: Any) -> None:
 
 
 def test_of_several_subgraphs_the_first_is_the_model(writer: Any, check: Any) -> None:
-    """As for the runtime, which starts with it; others may be bodies, or further signatures."""
+    """LiteRT starts with the first subgraph too; others may be bodies of control flow, or further signatures."""
     y = writer.op("NEG", [writer.input((4,))])
     writer.body(lambda body: [body.op("EXP", [body.input((2,))])])
     graph = check.agrees(writer.bytes(y))

@@ -108,7 +108,7 @@ def test_first_values_keep_their_bits(writer: Any, check: Any) -> None:
 
 
 def test_a_rolling_window_in_8_bits(writer: Any, check: Any) -> None:
-    """As in streaming wake-word models: the bits of the first value are those of the file."""
+    """Streaming wake-word models have such windows; the first value has the bits that the file has."""
     scale = {"scale": 0.5, "zero": -128}
     x = writer.input((1, 1, 4), "i8", 0.5, -128)
     first_values(writer, {"window": np.full((1, 3, 4), -128, np.int8)}, **scale)
