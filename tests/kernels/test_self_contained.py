@@ -144,7 +144,7 @@ def functions_of(machine: Machine) -> dict[str, str]:
 
 # AVX2 in the long suite only: the code for AVX-512 is made of the same intrinsics.
 @pytest.mark.parametrize(
-    "core", [pytest.param(core, marks=[pytest.mark.long] if core == "x86_64" else []) for core in CORES]
+    "core", [pytest.param(core, marks=[] if core == "aarch64" else [pytest.mark.long]) for core in CORES]
 )
 @pytest.mark.parametrize("name", NODES)
 def test_kernels_call_nothing(core: str, name: str) -> None:
@@ -234,6 +234,7 @@ def test_long_vectors_of_x86_agree_in_every_bit(from_cores: Mapping[str, bytes],
     assert emulated(CORES["avx512"], tmp_path / "avx512") == from_cores["generic"]
 
 
+@pytest.mark.long
 def test_cores_agree_in_every_bit(from_cores: Mapping[str, bytes]) -> None:
     first, second = from_cores.values()
     assert len(first) == sum(lowered(name)[1]["y"].bytes for name in NODES) and first == second

@@ -66,7 +66,7 @@ def test_in_c(built: Path) -> None:
     for name in NETWORKS:
         (built / f"{name}.in").write_bytes(image(name).tobytes())
     program = built / "use_application"
-    flags = ["-target", host_target().zig_name, *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
+    flags = ["-target", host_target().zig_name, "-O2", *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
     run_zig(
         "cc",
         [*flags, f"-I{built}", str(HERE / "use_application.c"), f"-L{built}", "-lapp", "-o", str(program)],
@@ -82,6 +82,7 @@ def test_in_c(built: Path) -> None:
             assert (built / f"{name}.out").read_bytes() == separately(built, name, image(name))
 
 
+@pytest.mark.long
 def test_a_run_while_the_memory_is_taken_is_refused_or_right(built: Path) -> None:
     """Each run of several threads gives the bits of a run alone, or says that the memory is taken."""
     right = {name: separately(built, name, image(name)) for name in NETWORKS}

@@ -141,7 +141,7 @@ def test_in_c(built: Path) -> None:
     (x,) = frames(1)
     (built / "x.in").write_bytes(x.tobytes())
     program = built / "use_pipeline"
-    flags = ["-target", host_target().zig_name, *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
+    flags = ["-target", host_target().zig_name, "-O2", *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
     run_zig(
         "cc",
         [*flags, f"-I{built}", str(HERE / "use_pipeline.c"), f"-L{built}", "-lapp", "-o", str(program)],

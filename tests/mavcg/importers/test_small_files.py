@@ -113,7 +113,7 @@ FILES: dict[str, Callable[[], tuple[list[Any], dict[str, Any]]]] = {
 }
 
 
-HEAVY = ("sorts", "ranges", "ScatterND")  # seconds, within the bounds
+HEAVY = ("sorts", "ranges", "ScatterND", "CumSum")  # seconds, within the bounds
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in HEAVY)) for name in FILES])

@@ -92,7 +92,7 @@ BUILT: dict[str, Callable[[], bytes]] = {
     "EXP": lambda: on_filled("EXP", [1 << 25], "ExpOptions", [0]),
 }
 
-HEAVY = ("inputs", "outputs")  # seconds, most of them in the graph passes
+HEAVY = ("inputs", "outputs", "EXP")  # seconds, most of them in the graph passes
 
 
 @pytest.mark.sample(4)

@@ -12,7 +12,7 @@ from mavcg.lab.simulate.process import ProcessOptions, ProcessSimulation, simula
 from mavcg.lab.simulate.process_emulator import traced_qemu
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.toolchain.zig import run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 # Functions without libc. axpy: y[i] += a * x[i], x2 floats; strided: a sum over x1 lines, with prefetches; ahead: with
 # prefetches by registers of their own.
@@ -92,6 +92,7 @@ right:	.zero 16384
 
 
 ALL = ProcessOptions()
+ROOT = Path(__file__).parents[4]
 
 
 def needs_traced_qemu() -> None:
@@ -106,7 +107,9 @@ def program_of(folder: Path, name: str, source: str, *flags: str, suffix: str = 
     """Build a static program from assembly or C."""
     path, out = folder / f"{name}{suffix}", folder / name
     path.write_text(source)
-    run_zig("cc", ["-target", "aarch64-linux-musl", "-O2", "-static", *flags, str(path), "-o", str(out)], "building")
+    # As scripts/warm_toolchain.py links: for other flags or folders ziglang builds a C library, half a minute.
+    words = ["-target", "aarch64-linux-musl", "-static", "-O2", *PLAIN_CODE_FLAGS, *flags, str(path), "-o", str(out)]
+    run_zig("cc", words, "building", ROOT)
     return out
 
 
