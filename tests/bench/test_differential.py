@@ -69,6 +69,7 @@ def test_the_sign_of_zero_is_a_bit_and_that_of_nan_is_not() -> None:
 
 
 # 4: with versions for the cores that this machine can run; 7: TFLite; 10: by parts of rows.
+@pytest.mark.long
 @pytest.mark.parametrize("number", [3, 7, *(pytest.param(n, marks=pytest.mark.long) for n in (4, 10))])
 @pytest.mark.sample(1)
 def test_a_batch_agrees_with_the_other_runtime(tmp_path: Path, number: int) -> None:

@@ -72,6 +72,7 @@ def test_figures_of_one_bench_are_measured_once(monkeypatch: pytest.MonkeyPatch)
     assert ran == ["b", "c"]
 
 
+@pytest.mark.long
 def test_a_bench_that_fails_is_said_and_the_next_one_runs(capfd: pytest.CaptureFixture[str]) -> None:
     fails, works = headline("a", "bench.figures --only nothing"), headline("b", "bench.figures --list")
 

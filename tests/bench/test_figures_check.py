@@ -120,6 +120,7 @@ def test_a_readme_without_its_marks_is_refused(checkout: Path, text: str) -> Non
         check(checkout)
 
 
+@pytest.mark.long
 def test_the_pages_of_the_repository_print_what_the_records_say_and_no_more() -> None:
     # "Today" is the day of the newest record: whether a figure has become old since, `make lint` says.
     day = max(record.date[:10] for record in map(records.read, RESULTS.glob("*.json")))

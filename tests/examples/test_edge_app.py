@@ -106,6 +106,7 @@ def checksum_here(tmp_path_factory: pytest.TempPathFactory) -> str:
     return run([program])
 
 
+@pytest.mark.long
 @needs_qemu
 @pytest.mark.parametrize(
     "cpu", ["cortex_a55", *(pytest.param(cpu, marks=pytest.mark.long) for cpu in ("generic", "cortex_a76"))]

@@ -111,6 +111,7 @@ def test_no_object_is_taken_from_a_folder_of_another_user(tmp_path: Path, monkey
     assert made.read_bytes()[:4] == b"\x7fELF" and not (tmp_path / "cache").exists()
 
 
+@pytest.mark.long
 def test_another_core_set_or_part_of_it_is_another_object(tmp_path: Path) -> None:
     target = parse_target("aarch64-linux-gnu.2.17")
     made = {

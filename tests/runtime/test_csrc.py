@@ -26,6 +26,7 @@ def test_every_file_compiles_alone(target: str, tmp_path: Path) -> None:
         (tmp_path / "all.o").unlink()
 
 
+@pytest.mark.long
 def test_the_files_of_macos_compile_alone(tmp_path: Path) -> None:
     others = ("engine", "application", "pipeline", "detect", "blas", "tflite")
     files = [str(path) for path in FILES if not path.name.startswith(others)]

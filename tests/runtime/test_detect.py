@@ -255,6 +255,7 @@ def spoilt(text: str) -> st.SearchStrategy[str]:
 SOUND = arm_block(0, 0x411FD050) + arm_block(1, 0x412FD0A1) + x86_block(2, "GenuineIntel", 6, 0x9A)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(spoilt(SOUND) | st.text(max_size=400), min_size=1, max_size=8))
 def test_broken_cpuinfo_under_sanitizers(checked_detector: Path, board: Build, texts: list[str]) -> None:

@@ -144,6 +144,7 @@ def test_migrations_under_thread_sanitizer(build_whole: Build, run: Run, two_cor
     assert migrated(done) | {"a": "3000", "b": "3000", "wrong": "0", "misplaced": "0"} == migrated(done)
 
 
+@pytest.mark.long
 def test_first_use_under_thread_sanitizer(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
     program = build_whole("threads.c", two_cores, flags=["-fsanitize=thread", "-O1"])
     for trace in ({}, {"MAVCG_TRACE": "1"}):
@@ -204,6 +205,7 @@ def test_no_sysfs_and_no_proc(build_whole: Build, run: Run, tmp_path: Path) -> N
     assert lines(done)["cpu0"] == "1" and done.stderr == ""
 
 
+@pytest.mark.long
 def test_calls_before_anything_is_set_up(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
     """Where libc has no environment yet, the kernel's is read; what is found then holds in main, with rseq."""
     seen = lines(run(build_whole("early.c", two_cores, flags=["-fPIE", "-pie"]), MAVCG_CPU_MAP="all=b"))
@@ -212,6 +214,7 @@ def test_calls_before_anything_is_set_up(build_whole: Build, run: Run, two_cores
     assert seen == {"resolver": "3", "preinit": "3", "main": "3", "rseq": usual["rseq"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["all=b", "all=a," + "0=a," * 200 + "0=b", ""])
 def test_without_libc_s_environment(build_whole: Build, run: Run, two_cores: CoreSet, text: str) -> None:
     """An Android library that does not name libc.so among its needs finds no environ."""

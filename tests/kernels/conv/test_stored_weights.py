@@ -65,6 +65,7 @@ def test_results_are_those_of_the_rounded_weights(number: int, stored: str, run_
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("stored", TYPES)
 def test_arm_cores_compute_the_same(stored: str, tmp_path: Path) -> None:

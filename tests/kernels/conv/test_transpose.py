@@ -93,6 +93,7 @@ def test_any_shape(data: st.DataObject) -> None:
     np.testing.assert_allclose(computed, expected, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "attrs",
     [

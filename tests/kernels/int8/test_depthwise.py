@@ -52,6 +52,7 @@ def parts_of_vectors(channels: int, vectors: int) -> MacroTile:
     return MacroTile(nc=32 * vectors, parts=-(-channels // (32 * vectors)))
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(st.data())
 def test_rows_in_parts_give_the_same_bytes(data: st.DataObject) -> None:

@@ -34,6 +34,7 @@ def sample(host: Machine, every_output: bool) -> list[CheckCase]:
     return list(cases.values())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not bochs_there(), reason="bochs is not installed")
 @pytest.mark.parametrize("every_output", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_avx512_computes_the_same(host: Machine, every_output: bool) -> None:

@@ -246,6 +246,7 @@ def test_repetitions_without_measure_are_refused_at_once(tmp_path: Path, body: s
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.long
 def test_what_expands_to_too_much_by_an_expression_is_refused_when_it_has(tmp_path: Path) -> None:
     path = tmp_path / "k.S"
     path.write_text("\t.set N, 70\n\t.text\nf:\n\t.rept N * 1000\n\tadd x0, x0, x1\n\t.endr\n\tret\n")

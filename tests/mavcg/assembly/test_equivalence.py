@@ -119,6 +119,7 @@ def test_a_function_that_steps_over_all_of_memory_is_undecided_soon() -> None:
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.long
 def test_a_long_walk_through_memory_is_decided() -> None:
     walk = "mov x10, #0x2000\n.Lw: ldr x12, [x9], #64\nsubs x10, x10, #1\nb.ne .Lw\n"
     assert compared(walk, walk, limit=200_000).agreed == len(SEEDS)

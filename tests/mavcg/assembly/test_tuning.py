@@ -77,6 +77,7 @@ def test_which_cores_want_it() -> None:
         assert not has_machine_passes(load_core(name)), name
 
 
+@pytest.mark.long
 def test_a_version_that_could_not_stay_is_not_tuned(tmp_path: Path) -> None:
     """The bound on growth drops what has more bytes than all versions of a file may add; the search would be lost."""
     plain = body(versioned(tmp_path, DOT, "dot", tuning=replace(FAST, on=False)))
@@ -197,6 +198,7 @@ def test_a_kept_version_of_another_make_is_made_anew(own_cache: Path, monkeypatc
     assert tune_version(job(LOOP)) == first
 
 
+@pytest.mark.long
 def test_several_at_a_time_come_back_in_order() -> None:
     jobs = [job(LOOP), replace(job(LOOP), core=load_core("cortex-a53")), job(LOOP.replace("f:", "f:\n\tnop"))]
     done: list[int] = []

@@ -199,6 +199,7 @@ int main() {
 """
 
 
+@pytest.mark.long
 def test_c_and_cpp_programs_set_the_length(built: tuple[Path, Any], tmp_path: Path) -> None:
     """Hostile lengths end in an error code, and arrays of exactly the sizes suffice."""
     folder, _ = built

@@ -105,6 +105,7 @@ def near(have: Any, want: Any) -> bool:
     return bool(have.shape == want.shape and np.abs(have - want).max() <= 1e-5 * np.abs(want).max())
 
 
+@pytest.mark.long
 def test_the_script_of_a_user_in_a_fresh_folder(build: Build, here: Path) -> None:
     data = chain(Writer())
     report = build(here, data)

@@ -104,6 +104,7 @@ def findings(ended: Any) -> dict[tuple[str, str], dict[str, Any]]:
     return {(f["name"], f["core"]): f for f in json.loads(ended.stdout)["functions"]}
 
 
+@pytest.mark.long
 def test_gains_spread_and_verdicts(mavcg: Any, library: Path, cores: Any, fake_perf: Any, as_cores: Any) -> None:
     as_cores(0)
     tag = next(s for s in read_library(library).symbols if s.startswith("inner.")).split(".")[1]

@@ -59,6 +59,7 @@ def test_a_line_end_in_a_cell_begins_no_line(mavcg: Any, tmp_path: Path) -> None
     assert "\nmavcg" not in mavcg("memory", "--instance", tmp_path / "d.csv").stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("address_space_kb", [200_000])
 def test_a_build_without_address_space_says_memory(address_space_kb: int, tiny_onnx: Path, here: Path) -> None:
     """To the letter: with `ulimit -v 200000`, a model's build."""

@@ -76,6 +76,7 @@ def provider() -> Iterator[Open]:
         gc.collect()
 
 
+@pytest.mark.long
 def test_the_script_of_a_user_in_a_fresh_folder(built: Path, tmp_path: Path) -> None:
     for name in ("libnet.so", "net.onnx"):
         shutil.copy(built / name, tmp_path)

@@ -122,6 +122,7 @@ def test_what_suits_one_cluster_alone_is_named(app: typer.Typer, tmp_path: Path)
     assert answered["clusters"][2]["loss"] > 0.05
 
 
+@pytest.mark.long
 def test_costs_of_other_kernels_are_named_and_not_used(app: typer.Typer, tmp_path: Path) -> None:
     scenario = read_network("alexnet", {}).convolutions[2].scenario
     assert scenario is not None

@@ -96,6 +96,7 @@ def test_it_is_taken_where_it_was_measured_to_win(
     assert selection["with_ms"] < selection["without_ms"] and selection["gain"] > 0
 
 
+@pytest.mark.long
 def test_it_is_not_taken_where_it_loses(app: typer.Typer, model: Path, library: ForeignLibrary, tmp_path: Path) -> None:
     selection = selected(app, model, library, database(tmp_path / "costs", model, library, 1e3))["foreign"]
     assert len(selection["measured"]) == 1 and selection["taken"] == {}

@@ -141,6 +141,7 @@ def test_a_latency_may_be_assumed(mavcg: Any, dot: Path) -> None:
     assert slow["cycles_before"] == 40
 
 
+@pytest.mark.long
 def test_check_tells_how_many_states_agreed(mavcg: Any, dot: Path) -> None:
     pytest.importorskip("unicorn", reason="the check by execution needs mavcg[check]")
     functions = tuned(mavcg, "--check")["functions"]

@@ -142,6 +142,7 @@ def test_described_kernels_are_decided_from_all_states(mavcg: Any, here: Path, t
     assert function["instructions_run_percent"] > 90
 
 
+@pytest.mark.long
 def test_what_random_registers_do_not_decide_is_counted(mavcg: Any, here: Path) -> None:
     functions, _ = tuned(mavcg, here, AXPY)
 

@@ -75,6 +75,7 @@ def test_bad_folders_and_files_are_refused(tmp_path: Path) -> None:
         sets_of(tmp_path)
 
 
+@pytest.mark.long
 def test_a_build_measures_on_the_inputs_of_the_folder(tiny_onnx: Path, tmp_path: Path) -> None:
     library = str(tmp_path / "libtiny.so")
 

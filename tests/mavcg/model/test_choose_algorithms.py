@@ -124,6 +124,7 @@ def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     assert "more than as defined" in weights_sentence({"weights": {"definition_bytes": 10, "packed_bytes": 40}})
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("family", ["direct_blocked", "im2", "kn2", "fft", "winograd", "sum2d"])
 def test_nothing_is_packed_before_its_stage(family: str) -> None:
@@ -149,6 +150,7 @@ def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
         assert all(touch.bytes <= touch.span for work in works for touch in work.touches)
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("strategy", [ENGINE, "pbqp", pytest.param("family:winograd", marks=pytest.mark.long)])
 def test_weights_keep_to_a_size(strategy: str) -> None:

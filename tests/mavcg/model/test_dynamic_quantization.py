@@ -89,6 +89,7 @@ def write_images(path: Path, seed: int) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
+@pytest.mark.long
 def test_a_network_of_images_has_the_bits_of_onnxruntime(tmp_path: Path) -> None:
     if host_target().arch != "x86_64":
         pytest.skip("onnxruntime adds in another order on other processors")

@@ -119,6 +119,7 @@ def test_the_engine_runs_no_version_whose_extension_is_hidden(folder: Path) -> N
     assert (own, hidden) == ({"cortex-a55"}, {"cortex-a55-v81"}) and wanted == found
 
 
+@pytest.mark.long
 @on_qemu
 def test_a_core_without_its_products_of_matrices_computes_the_same(folder: Path, matrix_folder: Path) -> None:
     (own, wanted), (hidden, found) = runs(matrix_folder, (X2, A76_AS_X2))

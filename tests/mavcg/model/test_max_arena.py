@@ -35,6 +35,7 @@ def build(mavcg: Mavcg, network: Path, library: Path, *options: str) -> dict[str
     return document
 
 
+@pytest.mark.long
 def test_parts_of_rows_keep_the_limit_and_the_bits(network: Path, tmp_path: Path, mavcg: Mavcg) -> None:
     whole = build(mavcg, network, tmp_path / "libwhole.so", "--max-error", "0")
     parts = build(mavcg, network, tmp_path / "libparts.so", "--max-error", "0", "--max-arena", "100 kB")

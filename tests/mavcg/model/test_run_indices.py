@@ -51,6 +51,7 @@ def library(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) ->
     return built
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 3])
 def test_results_and_faults(library: Path, threads: int) -> None:
     want = onnxruntime.InferenceSession(str(library.parent / "m.onnx")).run(None, GOOD)

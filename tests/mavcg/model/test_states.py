@@ -113,6 +113,7 @@ def streaming(shape: tuple[int, ...] = (1, 1, 8)) -> bytes:
     return data
 
 
+@pytest.mark.long
 def test_a_streaming_tflite_file(here: Path, mavcg: Mavcg) -> None:
     data = streaming()
     (here / "stream.tflite").write_bytes(data)

@@ -217,6 +217,7 @@ def test_an_object_takes_no_link_options(mavcg: Mavcg, tmp_path: Path) -> None:
     assert not (tmp_path / "k.o").exists()
 
 
+@pytest.mark.long
 def test_a_script_that_would_export_the_whole_cxx_library_is_refused(mavcg: Mavcg, tmp_path: Path) -> None:
     (tmp_path / "k.cpp").write_text(
         "#include <vector>\nint total(int n) {\n"

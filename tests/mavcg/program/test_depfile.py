@@ -89,6 +89,7 @@ build hot.o: cc hot.c
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", ["make", pytest.param("ninja", marks=pytest.mark.long)])
 def test_a_changed_build_file_makes_the_object_again(
     project: Path, cores: Sequence[str], run_program: Any, tool: str

@@ -82,6 +82,7 @@ def test_a_version_with_atomics_does_not_run_where_the_kernel_hides_them(folder:
     assert run(program, A55) == (0, "130 46\n", "mavcg: hot_add cortex-a55 1\n")
 
 
+@pytest.mark.long
 def test_a_version_that_calls_one_with_atomics_needs_them_too(folder: Path, mavcg: Any) -> None:
     """Versions call each other without a second dispatch: what the callee needs, its caller needs."""
     caller = "long scaled(_Atomic long *p, float *x, int n) { for (int i = 0; i < n; i++) x[i] = x[i] * 3 + x[i] / n; "

@@ -141,6 +141,7 @@ def check(folder: Path) -> None:
     assert run(app, A53_AS_A55) == (expected, ["mavcg: add cortex-a55 1", "mavcg: take generic 1"])
 
 
+@pytest.mark.long
 @runs_arm
 def test_versions_are_in_the_program_and_run_on_their_core(linked: Path) -> None:
     check(linked)

@@ -128,6 +128,7 @@ def test_one_version_a_core_is_what_there_was_before(built: Callable[..., Built]
     assert [k[1] for k in built("dot", "cortex-a55", "--versions", "one")["dot"]] == [GENERIC, "cortex-a55"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
 def test_functions_that_call_each_other_have_the_same_levels(built: Callable[..., Built]) -> None:
     """`both` calls the version of `sum` of its own level; no symbol is left undefined."""

@@ -112,6 +112,7 @@ def test_growth_as_linked_stays_within_the_bound(arm_kernels: Any, tmp_path: Pat
     assert next(c for c in made.choices if c.function == "dot").bodies != ("generic",)
 
 
+@pytest.mark.long
 def test_without_room_for_growth_the_module_stays_as_it_was(arm_kernels: Any, tmp_path: Path) -> None:
     made = objects(arm_kernels, tmp_path, VersionLimits(max_growth=0.0))
     assert not made.dispatched and made.multi_bytes == made.single_bytes

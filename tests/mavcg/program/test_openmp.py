@@ -88,6 +88,7 @@ def test_a_file_of_gcc_that_would_be_clangs_as_a_whole_is_refused(mavcg: Any, pr
     assert "has OpenMP regions, and gcc links gcc's OpenMP library, which clang's code cannot call" in ended.stderr
 
 
+@pytest.mark.long
 def test_with_clang_each_thread_of_a_region_chooses_its_version(
     mavcg: Any, project: Path, cores: Sequence[str], run_program: Any
 ) -> None:

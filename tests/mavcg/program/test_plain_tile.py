@@ -55,6 +55,7 @@ void tile(long depth, const _Float16 *a, const _Float16 *b, _Float16 *restrict c
 """
 
 
+@pytest.mark.long
 def test_a_tile_of_halves_reaches_the_peak(mavcg: Any, here: Path) -> None:
     """32 vector products in 32 cycles, where generic code takes 60 and LLVM's for the core 51: one product a cycle."""
     (here / "tile.c").write_text(HALVES)

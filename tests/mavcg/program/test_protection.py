@@ -101,6 +101,7 @@ def test_x86_versions_and_dispatchers_begin_with_endbr64(mavcg: Mavcg, sources: 
     assert next(i for i, text in enumerate(code["axpy"]) if text.startswith("jmpq")) == 13  # 12 without the pad
 
 
+@pytest.mark.long
 def test_the_programs_own_choice_wins(mavcg: Mavcg, sources: Path) -> None:
     out = sources / "libown.so"
     build = ["build", "--source", sources / "k.c", "--flag=-mbranch-protection=none", "--hot", "axpy"]

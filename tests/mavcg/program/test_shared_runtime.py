@@ -89,6 +89,7 @@ def test_two_libraries_of_different_cores_share_one_selector(mavcg: Mavcg, tmp_p
     assert protection(tmp_path / SONAME) == marks == protection(tmp_path / "libone.so")
 
 
+@pytest.mark.long
 def test_a_missing_selector_is_named_at_load(mavcg: Mavcg, tmp_path: Path) -> None:
     _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
     done = _run(_program(tmp_path))

@@ -131,6 +131,7 @@ def test_fast_math_is_decided_once_unless_each_core_may(ir: Callable[..., str]) 
     assert len({body.key for body in each.bodies}) == 3
 
 
+@pytest.mark.long
 def test_debug_information_stays_where_asked(ir: Callable[..., str], tmp_path: Any) -> None:
     source = tmp_path / "a.c"
     source.write_text(SOURCE)

@@ -127,6 +127,7 @@ def test_a_server_whose_avx_512_is_hidden(folder: Path) -> None:
     assert ran["step"] == "icelake-server"
 
 
+@pytest.mark.long
 def test_code_that_is_not_understood_needs_all_that_its_compiler_may_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mavcg: Any
 ) -> None:

@@ -117,6 +117,7 @@ def test_with_no_register_and_no_holder_loads_stay_whole() -> None:
     assert new is None or "ldr d" not in _text(new)
 
 
+@pytest.mark.long
 def test_a_profile_with_scheduling_alone_gets_no_split() -> None:
     report, new = _tuned(policy=LoadPolicy(schedule=True))
     assert report.splits == 0 and new is not None and "ldr q24" in _text(new).replace("q26", "q24")
@@ -160,6 +161,7 @@ def test_a_loop_releases_vector_registers_for_spills() -> None:
     assert holders and not any(f"v{name}." in kernel or f"d{name}," in kernel for name in holders)
 
 
+@pytest.mark.long
 def test_where_all_vector_registers_hold_values_loads_stay_whole() -> None:
     live = CROWDED_LIVE | {f"v{i}" for i in range(32)}  # what is loaded is live after the loop, too
     report, _ = _tuned(live=live, lines=CROWDED)

@@ -100,6 +100,7 @@ def test_an_fp32_outer_product_from_c_reaches_7_8_flop_a_cycle_on_a55(cycles: in
     assert _per_cycle(tuned.text, "dot_8x12", timing) >= 31
 
 
+@pytest.mark.long
 def test_kernels_that_llvm_unrolled_reach_it_too() -> None:
     text = _compiled("cortex_a55")
     timing = _timing("cortex-a55")

@@ -68,6 +68,7 @@ def test_every_type_and_no_tensors(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @needs_gxx
 def test_exceptions_where_the_compiler_has_none(tmp_path: Path) -> None:
     write_headers(tmp_path, Program("m", (), (), (), 0, 0, 0, 0))
@@ -75,6 +76,7 @@ def test_exceptions_where_the_compiler_has_none(tmp_path: Path) -> None:
     assert done.returncode and "MAVCG_EXCEPTIONS: the compiler was told to leave exceptions out" in done.stderr
 
 
+@pytest.mark.long
 @needs_gxx
 def test_a_span_of_another_type_does_not_compile(tmp_path: Path) -> None:
     t = ProgramTensor("x", TensorType("f32", (4,)))

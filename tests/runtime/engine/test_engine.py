@@ -143,6 +143,7 @@ def test_runs_are_traced_by_kernel(build_driver: Build, run: Run) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_core_without_a_version_of_a_kernel_runs_its_stand_in_s(build_driver: Build, run: Run) -> None:
     """b lacks `who`: a stands in for it; where a lacks it, too, generic does."""
     a, b = TWO_CORES.cores
@@ -156,6 +157,7 @@ def test_a_core_without_a_version_of_a_kernel_runs_its_stand_in_s(build_driver: 
     assert (version(one, "a"), version(one, "b"), version(both, "b")) == ("2", "2", "1")
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("what", ["runs 4 50", "two 3 20", "shared 3 50", "cancel 3", "modes 3"])
 def test_under_thread_sanitizer(build_checked: Build, run: Run, what: str) -> None:
@@ -182,6 +184,7 @@ def test_under_address_and_undefined_sanitizers(build_checked: Build, run: Run, 
     assert done.stdout == "ok\n" and done.stderr == ""
 
 
+@pytest.mark.long
 def test_a_system_without_memory_or_threads(build_checked: Build, run: Run) -> None:
     faults = (
         "-Dposix_memalign=failing_memalign",
@@ -209,6 +212,7 @@ def test_threads_have_stacks_of_the_documented_size(build_checked: Build, run: R
     assert "512 KiB" in (Path(__file__).parents[3] / "docs/model-runtime.md").read_text()
 
 
+@pytest.mark.long
 def test_a_system_that_takes_no_stack_of_that_size(build_checked: Build, run: Run) -> None:
     """As glibc where the program's thread-local storage is larger: threads get the system's default size."""
     assert run(build_checked(*STACKS), "stacks", "1").stdout.split() == ["0", "0", "ok"]
@@ -246,6 +250,7 @@ def test_the_time_that_threads_poll(
     assert done.stderr == (message if reported else "")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(host_target().arch != "x86_64", reason="needs an x86 processor")
 def test_a_processor_without_avx2(build_checked: Build, run: Run) -> None:
     assert run(build_checked(("-DOLD_CPU",), ("-DMAVCG_CPUID=old_cpuid",)), "old_cpu").stdout == "ok\n"

@@ -36,6 +36,7 @@ def large(build_library: Build) -> Path:
     return build_library("large", arena_bytes=ARENA, scratch_bytes=SCRATCH)
 
 
+@pytest.mark.long
 def test_large_ones_are_mappings_that_go_with_the_context(large: Path) -> None:
     before = advised()
     with mavcg.load(large, threads=3) as model:

@@ -191,6 +191,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 def test_a_model_named_as_functions_of_libc_s(tmp_path: Path, run: Run) -> None:
     """A program's sem_destroy stays libc's; programs that call the model's by its short names compile as they are."""
     program = replace(tiny(), name="sem")

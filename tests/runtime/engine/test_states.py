@@ -279,6 +279,7 @@ int main() {
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("compiler", "standard", "text"), [("gcc", "c11", USE), ("g++", "c++20", CPP)])
 def test_from_c_and_cpp(library: Path, compiler: str, standard: str, text: str) -> None:
     header = (library.parent / "stateful.h").read_text()

@@ -217,6 +217,7 @@ def device_driver(tmp_path_factory: pytest.TempPathFactory) -> DeviceDriver:
     return DeviceDriver(library, "7")
 
 
+@pytest.mark.long
 def test_a_device_says_its_cycles(graph: XGraph, driver: DeviceDriver) -> None:
     costs = DeviceGroupCosts(ZU2, driver, runs=1)
     (nodes, *_) = [nodes for nodes in groups_of(graph) if len(nodes) == 2]

@@ -70,6 +70,7 @@ def space_of(folder: Path, keys: Mapping[str, list[str]]) -> DesignSpace:
     return read_space(written(folder, **{key: f"[{', '.join(values)}]" for key, values in keys.items()}))
 
 
+@pytest.mark.long
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(spaces, st.sampled_from(OBJECTIVES))
 def test_the_front_with_bounds_is_the_front_of_all(

@@ -30,6 +30,7 @@ def words_of(folder: Path, database: str) -> list[str]:
     return ["explore", "alexnet", "--space", space, "--workers", "0", "--no-prune", "--json", "-o", database]
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("limit", [4096, 20_000, 100_000])
 def test_a_full_disk(mavcg: Any, tmp_path: Path, limit: int) -> None:

@@ -60,6 +60,7 @@ def test_500_random_kernels(seed: int, draw_kernels: Draw, tmp_path: Path) -> No
     assert wrong_kernels(kernels, tmp_path) == {}
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("stationary", Dataflow)
 def test_every_dataflow_with_partial_sums(stationary: Dataflow, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mavcg.profiles.gpus import gpu_names, load_gpu
 LAYER = ConvLayer("c", 96, 64, 27, 27, 3, 3, 27, 27, pads=(1, 1, 1, 1))
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", gpu_names())
 @pytest.mark.parametrize("type_name", ["f32", "i8"])

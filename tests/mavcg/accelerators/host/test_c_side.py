@@ -68,6 +68,7 @@ def test_each_file_compiles_alone(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_the_c_compiles_for_macos(tmp_path: Path) -> None:
     """Simulated programs run there too: the C needs nothing of Linux."""
     files = [str(file) for file in write_host_sources(tmp_path) if file.suffix == ".c"]

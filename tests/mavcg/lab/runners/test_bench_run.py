@@ -164,6 +164,7 @@ def cut_when_it_stands(fake: Any, cut: Any) -> threading.Thread:
     return thread
 
 
+@pytest.mark.long
 def test_a_lost_connection_is_tried_again_and_goes_on_where_it_was(fake_bench: Any, sshd: Any, tmp_path: Path) -> None:
     fake_bench.does("cut 2 once")
     notes: list[str] = []

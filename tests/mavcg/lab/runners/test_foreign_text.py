@@ -26,6 +26,7 @@ SCENARIO = Scenario(4, 6, 6, 1, 1, 5)
 BRIEF = BenchOptions(rounds=2, least_ms=0.1, round_ms=0.05, cold_rounds=0, settle_ms=0.0)
 
 
+@pytest.mark.long
 def test_a_program_loads_it_and_says_when_it_is_gone(tmp_path: Path) -> None:
     path = built_library(tmp_path)
     machine, found = find_machine("host"), list[Any]()

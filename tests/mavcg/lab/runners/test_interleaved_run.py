@@ -155,6 +155,7 @@ def drawn(seed: int, names: Sequence[str]) -> NoisyRunner:
 CASES = 30
 
 
+@pytest.mark.long
 def test_the_choice_is_right_where_single_measurements_are_not(
     tuned: Callable[..., TunedOn], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

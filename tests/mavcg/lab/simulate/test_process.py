@@ -140,6 +140,7 @@ def test_a_call_within_a_call_belongs_to_it(threaded: Path) -> None:
     assert total.total.instructions < nested.total.instructions < total.total.instructions + 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("core", ["cortex-a55", "cortex-a76"])
 def test_samples_estimate_the_whole_run(threaded: Path, core: str) -> None:
     region = CallRegion("total", first=2)  # the first is that of the other thread

@@ -134,6 +134,7 @@ def test_facts_of_the_core_are_a_part_of_the_key(
     assert seen
 
 
+@pytest.mark.long
 def test_two_clusters_of_one_core_are_simulated_with_their_own_clocks(
     built_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

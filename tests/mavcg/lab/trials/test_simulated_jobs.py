@@ -65,6 +65,7 @@ def test_windows_lie_apart_and_inside(calls: int, each: int, windows: int) -> No
     assert all(end <= following for end, following in zip(ends, starts[1:], strict=False))
 
 
+@pytest.mark.long
 def test_a_workspace_is_written_by_the_first_stage_that_has_it(tmp_path: Path) -> None:
     job = job_of("winograd_2d_f4_k3_hwc_hwc", Scenario(64, 8, 8, 1, 3, 64, 1))
     job = job if len(job.lowering.stages) > 1 else job_of("im2row_hwc_hwc", Scenario(16, 9, 9, 1, 3, 16, 1))

@@ -112,6 +112,7 @@ print("same")
 """
 
 
+@pytest.mark.long
 def test_forked_children_have_threads_of_their_own(blas_path: Path) -> None:
     """Forked while another thread is in a call: the child has its copy of the team, and none of its threads."""
     code = FORKING.format(root=str(Path(__file__).parents[4]), library=str(blas_path))

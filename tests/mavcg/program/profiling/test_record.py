@@ -38,12 +38,14 @@ def test_perf_records_the_program_and_hands_on_its_status(perf: str, hot_program
     assert kept.read_bytes().startswith(b"PERFILE2")
 
 
+@pytest.mark.long
 def test_perf_of_a_program_that_is_killed(perf: str) -> None:
     busy = "import os, signal, time\nwhile time.process_time() < 0.2: pass\nos.kill(os.getpid(), 9)"
     recording = record([sys.executable, "-c", busy], options=RecordOptions(frequency_hz=200))
     assert describe_exit(recording.exit_status) == "signal 9"
 
 
+@pytest.mark.long
 def test_perf_of_a_stripped_program(perf: str, build_hot: Callable[..., Path]) -> None:
     recording = record([str(build_hot("-s")), "600"], options=RecordOptions(frequency_hz=500))
     with pytest.raises(ProfileError, match="hot have no function name: it is stripped; profile the binary as the"):

@@ -190,6 +190,7 @@ def check_any_damage_is_text_or_one_error(path: Path, data: bytes) -> None:
         llvm.parse_assembly(module.text).verify()  # safe in this process: LLVM wrote it
 
 
+@pytest.mark.long
 @settings(max_examples=12, **FEW)  # type: ignore[arg-type]
 @given(edits=edits, cut=st.integers(0, 1 << 20), as_text=st.booleans())
 def test_damaged_ir(

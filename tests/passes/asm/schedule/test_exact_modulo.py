@@ -53,6 +53,7 @@ def test_the_split_8x8_loop_in_16_cycles() -> None:
     assert solve_interval(resources, held, last, 16, 2, 4.0) == (cycles, True, work)
 
 
+@pytest.mark.long
 def test_the_solver_proves_what_the_heuristic_found() -> None:
     """A 4x4 loop: 7 cycles would hold its ops, but its loads, waits and registers need 9."""
     ops = outer_product(4, 4, scratch=2)

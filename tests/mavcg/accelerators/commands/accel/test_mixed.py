@@ -95,6 +95,7 @@ def test_the_parts_lie_beside_the_program() -> None:
     assert [segment.nodes for segment in program.segments] == [("y1", "y2"), ("y3", "g")]
 
 
+@pytest.mark.long
 def test_a_small_segment_goes_to_the_cpu_where_its_hand_over_costs_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +149,7 @@ def test_without_its_libraries_a_run_is_refused_and_the_accelerator_runs_alone(
     assert "--accelerator: shows the accelerator's outputs; the CPU's 4 nodes are not computed" in output.err
 
 
+@pytest.mark.long
 def test_the_output_of_a_net_that_ends_in_a_transpose_is_the_graphs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
