@@ -8,6 +8,8 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.kernels.block_weights import expand as expanded_blocks
+from mavcg.kernels.block_weights import product as block_product
 from mavcg.kernels.conv import conv2d, matmul
 from mavcg.kernels.conv import transpose as conv_transpose
 from mavcg.kernels.gemm.register_tile import BlockRegisters
@@ -54,6 +56,8 @@ _FAMILIES: tuple[ModuleType, ...] = (
     conv2d,
     conv_transpose,
     matmul,
+    block_product,
+    expanded_blocks,
     pad,
     plain_product,
     pool,

@@ -289,6 +289,14 @@ def intrinsic(b: ir.IRBuilder, stem: str, args: Sequence[ir.Value], name: str = 
     return insert(b, UncheckedCall(b.block, function, args, name))
 
 
+def call_intrinsic(b: ir.IRBuilder, name: str, result: ir.Type, *args: ir.Value) -> ir.Value:
+    """Emit a call of an intrinsic by its whole name, such as that of a processor's instruction."""
+    function = b.module.globals.get(name) or ir.Function(
+        b.module, ir.FunctionType(result, [a.type for a in args]), name
+    )
+    return b.call(function, args)
+
+
 def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") -> ir.Value:
     """Return x * y + z, rounded once."""
     return intrinsic(b, "fma", (x, y, z), name)

@@ -18,6 +18,7 @@ from mavcg.kernels.builder.emit import (
     I64,
     Values,
     address,
+    call_intrinsic,
     const,
     note_tile,
     splat,
@@ -322,6 +323,4 @@ class _Int8MicroKernel:
 
     def call(self, name: str, result: ir.Type, *args: Value) -> Value:
         """Emit the call of a target intrinsic."""
-        kind = ir.FunctionType(result, [a.type for a in args])
-        function = self.b.module.globals.get(name) or ir.Function(self.b.module, kind, name)
-        return self.b.call(function, args)
+        return call_intrinsic(self.b, name, result, *args)

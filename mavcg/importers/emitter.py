@@ -35,12 +35,26 @@ class NeedsConstant(MavcgError):
 
 @dataclass(frozen=True, eq=False)
 class Quantised:
-    """A known quantised array with the inputs of dequantize. q: 8-bit (or 32-bit) elements. axis: of scale and zero."""
+    """A known quantised array with the inputs of dequantize. q: 8-bit (or 32-bit) elements. axis: of scale and zero.
+
+    block: 0, or elements along the axis that share a scale and a zero point, which have the shape of q else.
+    """
 
     q: Array
     scale: Array
     zero: Array
     axis: int
+    block: int = 0
+
+    @property
+    def real(self) -> Array:
+        """The dequantised array, f32."""
+        if not self.block:
+            node = make_node("dequantize", ("q", "scale", "zero"), ("",), axis=self.axis)
+            return evaluate(node, (self.q, self.scale, self.zero))[0]
+        numbers = np.arange(self.q.shape[self.axis]) // self.block
+        scale, zero = (np.take(part, numbers, self.axis) for part in (self.scale, self.zero))
+        return np.asarray((self.q.astype(np.float32) - zero) * scale, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +82,7 @@ class Value:
         """The tensor's elements if they are known, else None."""
         if self.quantised is None:
             return self.known
-        w = self.quantised
-        node = make_node("dequantize", ("q", "scale", "zero"), ("",), axis=w.axis)
-        return evaluate(node, (w.q, w.scale, w.zero))[0]
+        return self.quantised.real
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,7 +123,10 @@ class Emitter:
         if value.name:
             return value.name
         if value not in self._placed:
-            if value.quantised is not None:
+            if value.quantised is not None and value.quantised.block:
+                self.count_bytes(value.type.bytes, f"constant %{value.stem}")
+                self._placed[value] = self.builder.constant(value.quantised.real, value.stem)
+            elif value.quantised is not None:
                 w = value.quantised
                 parts = [
                     self.builder.constant(a, f"{value.stem}.{n}")
@@ -208,8 +223,10 @@ def _moved_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, A
         perm = tuple(attrs["perm"])
         moved = np.ascontiguousarray(w.q.transpose(perm))
         axis = perm.index(w.axis) if w.scale.ndim else w.axis
-        return Value(TensorType("f32", moved.shape), quantised=Quantised(moved, w.scale, w.zero, axis), stem=x.stem)
-    if op == "reshape":
+        scale, zero = (part.transpose(perm) if w.block else part for part in (w.scale, w.zero))
+        turned = Quantised(moved, scale, zero, axis, w.block)
+        return Value(TensorType("f32", moved.shape), quantised=turned, stem=x.stem)
+    if op == "reshape" and not w.block:
         shape = tuple(attrs["shape"])
         new_axis = _same_axis(x.shape, shape, w.axis) if w.scale.ndim else w.axis
         if new_axis is not None and TensorType("f32", shape).elements == w.q.size:

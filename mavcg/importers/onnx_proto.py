@@ -15,6 +15,7 @@ import numpy as np
 from mavcg.errors import MavcgError, import_problem
 from mavcg.graph import Array
 from mavcg.importers.limits import Unsupported
+from mavcg.reference.block_weights import unpack_bits
 
 if TYPE_CHECKING:
     import onnx
@@ -23,7 +24,7 @@ LARGEST_DIMENSION = 1 << 31
 _DEEPEST_PATH = 4096
 
 # TensorProto.DataType -> element type. Graphs do not have the other types (strings, complex numbers, bfloat16, 8-bit
-# and 4-bit floats, 4-bit integers).
+# and 4-bit floats; of integers of 4 bits only constants are read, see _FOUR_BITS).
 DTYPE_NAMES: Mapping[int, str] = {
     1: "f32",
     2: "u8",
@@ -60,6 +61,10 @@ _FIELDS = {
     "u32": "uint64_data",
     "u64": "uint64_data",
 }
+
+
+# UINT4 and INT4 by their numbers in TensorProto.DataType: constants of these types have elements of 8 bits here.
+_FOUR_BITS = {21: "u8", 22: "i8"}
 
 
 def onnx_module() -> Any:
@@ -138,13 +143,15 @@ def read_tensor(tensor: onnx.TensorProto, location: str, folder: Path | None) ->
     """
     if tensor.HasField("segment"):
         raise MavcgError(f"{location}: it is a segment of a tensor; not supported")
-    dtype = dtype_of(tensor.data_type, location)
+    dtype = _FOUR_BITS.get(tensor.data_type) or dtype_of(tensor.data_type, location)
     shape = tuple(tensor.dims)
     if any(not 0 <= d < LARGEST_DIMENSION for d in shape):
         raise MavcgError(f"{location}: dimensions {list(shape)}; each must be from 0 to {LARGEST_DIMENSION - 1}")
     count = 1
     for d in shape:
         count *= d
+    if tensor.data_type in _FOUR_BITS:
+        return _read_four_bits(tensor, dtype, shape, count, location, folder)
     numpy_type = np.dtype(_NUMPY[dtype])
     if tensor.data_location == 1:
         raw = _external(tensor, location, folder, count * numpy_type.itemsize)
@@ -156,6 +163,23 @@ def read_tensor(tensor: onnx.TensorProto, location: str, folder: Path | None) ->
         need = f"{dtype}{list(shape)} takes {count * numpy_type.itemsize}"
         raise MavcgError(f"{location}: {len(raw)} bytes of data where {need}; the file is damaged")
     return _finish_array(np.frombuffer(raw, numpy_type), dtype, shape)
+
+
+def _read_four_bits(
+    tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, location: str, folder: Path | None
+) -> Array:
+    """Return numbers of 4 bits, two of which are in a byte, the first in the lower half, as numbers of 8 bits."""
+    size = (count + 1) // 2
+    if tensor.data_location == 1:
+        raw = _external(tensor, location, folder, size)
+    else:
+        raw = tensor.raw_data or bytes(value & 0xFF for value in tensor.int32_data)
+    if len(raw) != size:
+        raise MavcgError(f"{location}: {len(raw)} bytes of data where {list(shape)} numbers of 4 bits take {size}")
+    numbers = unpack_bits(np.frombuffer(raw, np.uint8), 4, count)
+    if dtype == "i8":  # of two's complement
+        numbers = ((numbers ^ 8).astype(np.int16) - 8).astype(np.int8)
+    return numbers.reshape(shape)
 
 
 def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, location: str) -> Array:

@@ -40,7 +40,7 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
         taps = weights.shape[1] * weights.shape[2]
         moved = max(result, inputs[0].elements)
         return int(taps * _CALL_STEPS + moved * max(1, weights.elements // max(1, weights.shape[0])))
-    if node.op in ("matmul", "qmatmul", "imatmul"):
+    if node.op in ("matmul", "qmatmul", "imatmul", "block_matmul"):
         shape = types[node.inputs[0]].shape
         return result * (shape[-1] if shape else 1)
     if node.op.endswith("pool2d"):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from mavcg.importers.emitter import Value
+from mavcg.importers.onnx_ops.block_weights import block_weights, multiply_blocks
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import LARGEST_STEP, from_nhwc, pair, spatial_rank, to_nhwc, window, windows
 from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume
@@ -17,6 +18,9 @@ def multiply(call: OnnxCall, a: Value, b: Value) -> Value:
     """Return the product as NumPy's matmul defines it, including vectors."""
     if not a.rank or not b.rank:
         raise call.fail(f"a product of {a.type} and {b.type}; each needs a dimension")
+    weights = block_weights(b)
+    if weights is not None and a.shape[-1] == b.shape[0] and a.dtype == "f32" and not a.is_constant:
+        return multiply_blocks(call, a, weights)
     row, column = a.rank == 1, b.rank == 1
     if row:
         a = call.reshape(a, (1, *a.shape))

@@ -8,9 +8,9 @@ from math import prod
 
 import numpy as np
 
-from mavcg.graph import DTYPES
+from mavcg.graph import DTYPES, TensorType
 from mavcg.importers import indices
-from mavcg.importers.emitter import Value, constant
+from mavcg.importers.emitter import Quantised, Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers, multiply
 from mavcg.importers.onnx_proto import dtype_of
@@ -105,7 +105,10 @@ def dequantize_linear(call: OnnxCall) -> Results:
     x, scale, zero, axis = call.input(0), call.input(1), call.maybe(2), call.attr_int("axis", 1)
     number, block = call.attr_int("output_dtype", 0), call.attr_int("block_size", 0)
     if block:
+        kept = _kept_blocks(x, scale, zero, block, call.axis(axis, x.rank))
         expand = _along_blocks(call, x, scale, block, call.axis(axis, x.rank))
+        if kept is not None:
+            return call.cast(kept, dtype_of(number, call.location) if number else scale.dtype)
         wide = call.cast(x, "i32")
         if zero is not None:
             wide = call.add("sub", wide, expand(call.cast(zero, "i32")))
@@ -113,6 +116,18 @@ def dequantize_linear(call: OnnxCall) -> Results:
     else:
         made = dequantize_values(call, x, scale, zero, axis)
     return call.cast(made, dtype_of(number, call.location) if number else scale.dtype)
+
+
+def _kept_blocks(x: Value, scale: Value, zero: Value | None, block: int, axis: int) -> Value | None:
+    """Return known numbers of at most 8 bits as dequantised weights whose packed form a product may take; else None."""
+    if x.known is None or scale.known is None or (zero is not None and zero.known is None):
+        return None
+    if x.dtype not in ("i8", "u8"):
+        return None
+    scales = scale.known.astype(np.float32)
+    zeros = np.zeros(scales.shape, x.known.dtype) if zero is None else np.asarray(zero.known)
+    quantised = Quantised(x.known, scales, zeros, axis, block)
+    return Value(TensorType("f32", x.shape), quantised=quantised, stem=x.stem)
 
 
 def dynamic_range(call: OnnxCall, x: Value) -> tuple[Value, Value]:

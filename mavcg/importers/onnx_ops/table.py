@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from mavcg.importers.onnx_ops import (
     attention,
+    block_weights,
     convolution,
     einsum,
     elementwise,
@@ -46,7 +47,7 @@ FAMILIES = (
     shape,
 )
 MICROSOFT = "com.microsoft"
-MICROSOFT_FAMILIES = (attention, microsoft, transformers)
+MICROSOFT_FAMILIES = (attention, block_weights, microsoft, transformers)
 ML = "ai.onnx.ml"
 ML_FAMILIES = (features, trees)
 

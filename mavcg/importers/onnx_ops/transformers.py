@@ -4,18 +4,14 @@ Source: onnxruntime, "Contrib operators" (docs/ContribOperators.md), version 1.3
 """
 
 from collections.abc import Mapping
-from math import prod
 
 import numpy as np
 
-from mavcg.graph import Array
 from mavcg.importers import indices
-from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
-from mavcg.importers.onnx_ops.shape import count_size
 
 _EPSILON = 1e-12  # onnxruntime's default for the fused norms
 
@@ -122,57 +118,9 @@ def rotary_embedding(call: OnnxCall) -> Results:
     return made
 
 
-def unpack_bits(packed: Array, bits: int, count: int) -> Array:
-    """Return the first `count` unsigned numbers of each row of bytes, which begin at the lowest bits of the first."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return numbers.reshape(*packed.shape[:-1], -1)[..., :count]
-
-
-@round_once
-@known_at_build("B", "scales", "zero_points")
-def matmul_nbits(call: OnnxCall) -> Results:
-    """Import MatMulNBits: a product with weights of 2, 4 or 8 bits in blocks, which are f32 in the library."""
-    x, bias = call.input(0, rank_min=2), call.maybe(5)
-    depth, width = call.attr_int("K"), call.attr_int("N")
-    bits, block = call.attr_int("bits", 4), call.attr_int("block_size")
-    if bits not in (2, 4, 8) or block < 16 or block & (block - 1) or min(depth, width) < 1:
-        raise call.fail(f"K {depth}, N {width}, bits {bits}, block_size {block}")
-    if call.maybe(4) is not None:
-        raise call.unsupported("g_idx", "blocks of neighbours")
-    blocks = -(-depth // block)
-    packed, scales = call.array(1, "B"), call.array(2, "scales")
-    if packed.dtype != np.uint8 or packed.size != width * blocks * block * bits // 8 or scales.size != width * blocks:
-        raise call.fail(f"B {list(packed.shape)} and {scales.size} scales for {width} x {blocks} blocks of {block}")
-    if x.shape[-1] != depth or (bias is not None and bias.shape != (width,)):
-        raise call.fail(f"its input 0 is {x.type} where [.., {depth}] is needed")
-    count_size(call, width * blocks * block, 4)
-    numbers = unpack_bits(packed.reshape(width, blocks, -1), bits, block)
-    zeros = _zero_points(call, width, blocks, bits)
-    weights = (numbers.astype(np.float32) - zeros[..., None]) * scales.reshape(width, blocks, 1).astype(np.float32)
-    matrix = np.ascontiguousarray(weights.reshape(width, blocks * block)[:, :depth].T)
-    rows = call.reshape(x, (prod(x.shape[:-1]), depth))
-    made = call.add("matmul", rows, constant(matrix, x.dtype, "weights"), bias)
-    return call.reshape(made, (*x.shape[:-1], width))
-
-
-def _zero_points(call: OnnxCall, width: int, blocks: int, bits: int) -> Array:
-    """Return the zero points, f32 [width, blocks]: packed as the weights are, or floats, or half of the range."""
-    given = call.maybe_array(3, "zero_points")
-    if given is None:
-        return np.full((width, blocks), 1 << (bits - 1), np.float32)
-    row = -(-blocks * bits // 8)
-    if given.dtype == np.uint8 and given.size == width * row:
-        return unpack_bits(given.reshape(width, row), bits, blocks).astype(np.float32)
-    if given.dtype.kind == "f" and given.size == width * blocks:
-        return given.reshape(width, blocks).astype(np.float32)
-    raise call.fail(f"zero_points {given.dtype}{list(given.shape)} for {width} x {blocks} blocks")
-
-
 HANDLERS: Mapping[str, Handler] = {
     "SkipLayerNormalization": skip_layer_normalization,
     "SkipSimplifiedLayerNormalization": skip_layer_normalization,
     "EmbedLayerNormalization": embed_layer_normalization,
     "RotaryEmbedding": rotary_embedding,
-    "MatMulNBits": matmul_nbits,
 }

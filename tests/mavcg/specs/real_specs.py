@@ -91,6 +91,24 @@ def _specs_with_gaps(graph: Graph, pick: random.Random) -> Iterator[KernelSpec]:
         yield from (step.spec for step in lower(node, graph, views, Packing(16)))
 
 
+def _block_products(pick: random.Random, channels: int, side: int) -> Graph:
+    bits, blocks = pick.choice((4, 8)), -(-channels // 16)
+    b = GraphBuilder("blocks")
+    w, scales = np.zeros((side, blocks * 2 * bits), np.uint8), np.full((side, blocks), pick.choice((0.1, 0.5)))
+    names = [b.input("x", TensorType("f32", (2, channels))), b.constant(w), b.constant(scales.astype(np.float32))]
+    names += [b.constant(np.zeros((side, blocks), np.uint8))] if pick.random() < 0.5 else []
+    return b.finish([b.add("block_matmul", names, bits=bits, block=16, quantize=pick.random() < 0.7)])
+
+
+def _expanded_blocks(pick: random.Random, depth: int, rows: int) -> Graph:
+    bits, blocks = pick.choice((4, 8)), -(-depth // 16)
+    b = GraphBuilder("expanded")
+    types = [TensorType("u8", (rows, blocks * 2 * bits)), TensorType("f32", (rows, blocks))]
+    types += [TensorType("u8", (rows, blocks))] if pick.random() < 0.5 else []
+    names = [b.input(name, kind) for name, kind in zip(("w", "s", "z"), types, strict=False)]
+    return b.finish([b.add("expand_blocks", names, bits=bits, block=16, depth=depth)])
+
+
 def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     dtype, to = pick.choice(("i8", "u8")), pick.choice(("i8", "u8"))
     channels, side = pick.randint(1, 40), pick.randint(3, 9)
@@ -134,3 +152,5 @@ def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     yield b.finish([b.add("scatter", [rows[0], flat, rows[1]], reduction=pick.choice(("none", "add", "max")))])
     yield graph("pad", before=(0, 1, 0, 0), after=(0, 1, 2, 0), mode=pick.choice(("edge", "reflect")))
     yield graph("reshape", shape=(side, 1, channels, side))
+    yield _block_products(pick, channels, side)
+    yield _expanded_blocks(pick, channels, side)

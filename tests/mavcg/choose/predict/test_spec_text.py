@@ -9,6 +9,8 @@ import pytest
 
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.errors import MavcgError
+from mavcg.kernels.block_weights.expand import ExpandedBlocks
+from mavcg.kernels.block_weights.spec import BlockProduct, QuantizedBlocks
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.primitives.foreign_gemm import ForeignProduct
 from mavcg.kernels.primitives.sparse.product import SparseProduct
@@ -32,6 +34,9 @@ NEWER = {
     IntegerDepthwise,
     DynamicRange,
     Extremes,
+    BlockProduct,
+    ExpandedBlocks,
+    QuantizedBlocks,
 }
 
 # Fields that old notes do not have, with their defaults.

@@ -1,0 +1,127 @@
+"""Kernel that quantises activations to 8 bits in blocks, each with a scale and the sum of its numbers."""
+
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.block_weights.spec import END_BYTES, QuantizedBlocks
+from mavcg.kernels.builder.arithmetic import convert, larger
+from mavcg.kernels.builder.emit import (
+    F32,
+    I8,
+    I32,
+    Values,
+    address,
+    const,
+    element_bytes,
+    finish_rows,
+    for_range,
+    intrinsic,
+    kernel_function,
+    operand,
+    repeat,
+    scale_index,
+    splat,
+    vector,
+    with_element,
+)
+from mavcg.kernels.builder.nest import decode, load_lanes, minimum, shuffle
+from mavcg.reference.block_weights import LARGEST
+from mavcg.specs.kernel import Machine
+
+Value: TypeAlias = ir.Value
+LANES = 8  # of the vectors on every core: a divisor of every block
+SIZE = element_bytes(F32)
+
+
+def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Machine) -> ir.Function:
+    """Emit two loops over each block: its largest magnitude, then its numbers."""
+    _, b = kernel_function(module, spec, machine)
+    x, numbers, ends = (operand(b, i, name) for i, name in enumerate(("x", "numbers", "ends")))
+    whole, rest = divmod(spec.x.length, spec.block)
+
+    def block(line: Value, number: Value, index: Value, used: int) -> None:
+        """Emit a block. number: of all lines; index: in its line. used: terms that the line has of it."""
+        terms = address(b, line, scale_index(b, index, spec.block * spec.x.step * SIZE), "terms")
+        to = address(b, numbers, scale_index(b, number, spec.block), "block_numbers")
+        scale, total = _quantize(b, spec, terms, to, used)
+        end = address(b, ends, scale_index(b, number, END_BYTES))
+        b.store(scale, end, align=4)
+        b.store(total, address(b, end, 4), align=4)
+
+    def row(index: Value) -> None:
+        line_number, piece = decode(b, index, (spec.x.count, spec.pieces))
+        line = address(b, x, scale_index(b, line_number, spec.x.pitch * SIZE))
+        first = scale_index(b, piece, spec.row_blocks)
+        before = scale_index(b, line_number, spec.blocks)
+        end = minimum(b, b.add(first, const(spec.row_blocks)), const(whole))
+        repeat(b, first, end, lambda i: block(line, b.add(before, i), i, spec.block), "block")
+        if rest:
+            with b.if_then(b.icmp_signed("==", piece, const(spec.pieces - 1))):
+                block(line, b.add(before, const(whole)), const(whole), rest)
+
+    return finish_rows(b, row)
+
+
+def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, used: int) -> tuple[Value, Value]:
+    """Emit the numbers of a block of `used` terms; return its scale and the sum of the numbers."""
+    zeros = ir.Constant(vector(F32, LANES), [0.0] * LANES)
+    whole = used // LANES * LANES
+
+    def load(at: Value, count: int) -> Value:
+        place = address(b, terms, scale_index(b, at, spec.x.step * SIZE))
+        if spec.x.step == 1:
+            loaded = load_lanes(b, place, F32, LANES, count, "x")
+        else:
+            loaded = zeros
+            for i in range(count):
+                one = b.load(address(b, place, i * spec.x.step * SIZE), align=SIZE, typ=F32)
+                loaded = b.insert_element(loaded, one, const(i, I32))
+        return (
+            loaded if count == LANES else shuffle(b, loaded, zeros, [*range(count), *range(LANES + count, 2 * LANES)])
+        )
+
+    def magnitude(at: Value, largest: Value, count: int) -> Value:
+        return larger(b, "f32", intrinsic(b, "fabs", [load(at, count)]), largest)
+
+    (largest,) = for_range(
+        b, const(0), const(whole), LANES, (zeros,), lambda i, acc: (magnitude(i, acc[0], LANES),), "magnitude"
+    )
+    if used > whole:
+        largest = magnitude(const(whole), largest, used - whole)
+    width = LANES
+    while width > 1:
+        width //= 2
+        halves = [shuffle(b, largest, largest, range(at, at + width)) for at in (0, width)]
+        largest = larger(b, "f32", *halves)
+    largest = b.extract_element(largest, const(0, I32))
+    top, zero = ir.Constant(F32, LARGEST), ir.Constant(F32, 0.0)
+    factor = b.select(b.fcmp_ordered("==", largest, zero), zero, b.fdiv(top, largest))
+    factors = splat(b, factor, LANES, "factors")
+
+    def round_terms(at: Value, total: Value, count: int) -> Value:
+        rounded = intrinsic(b, "roundeven", [b.fmul(load(at, count), factors)])
+        whole_numbers = convert(b, rounded, "f32", "i8")
+        b.store(whole_numbers, address(b, to, at), align=1)
+        return b.add(total, b.sext(whole_numbers, with_element(total, I32)))
+
+    nothing = ir.Constant(vector(I32, LANES), [0] * LANES)
+
+    def numbers_of(i: Value, acc: Values) -> Values:
+        return (round_terms(i, acc[0], LANES),)
+
+    (total,) = for_range(b, const(0), const(whole), LANES, (nothing,), numbers_of, "number")
+    if used > whole:
+        total = round_terms(const(whole), total, used - whole)
+    filled = -(-used // LANES) * LANES
+    for at in range(filled, spec.block, LANES):
+        b.store(ir.Constant(vector(I8, LANES), [0] * LANES), address(b, to, at), align=1)
+    return b.fdiv(largest, top), _sum_of_lanes(b, total)
+
+
+def _sum_of_lanes(b: ir.IRBuilder, total: Value) -> Value:
+    lanes = LANES
+    while lanes > 1:
+        lanes //= 2
+        total = b.add(*(shuffle(b, total, total, range(at, at + lanes)) for at in (0, lanes)))
+    return b.extract_element(total, const(0, I32))

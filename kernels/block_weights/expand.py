@@ -1,0 +1,144 @@
+"""Kernel that expands numbers of 4 or 8 bits in blocks to f32: (number - zero point) * scale."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.block_weights.spec import Lines, lines_of
+from mavcg.kernels.builder.emit import (
+    F32,
+    I8,
+    I32,
+    address,
+    const,
+    f32_splat,
+    finish_rows,
+    i32_lanes,
+    kernel_function,
+    operand,
+    repeat,
+    scale_index,
+    splat,
+)
+from mavcg.kernels.builder.nest import load_lanes, store_lanes
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+LANES = 8  # of the vectors on every core: eight numbers of 4 bits are a word
+
+
+@spec_format("expanded_blocks")
+@dataclass(frozen=True)
+class ExpandedBlocks(KernelSpec):
+    """Lines of packed numbers as f32. w: bytes. zeros: lines of zero points, or None. A row of work is a line.
+
+    Operands: w, scales, zeros?, out.
+    """
+
+    w: Lines
+    scales: Lines
+    zeros: Lines | None
+    out: Lines
+    bits: int
+    block: int
+
+    @property
+    def family(self) -> str:
+        return f"expanded_blocks{self.bits}_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(self.out.count, self.out.length)
+
+    @property
+    def rows(self) -> int:
+        return self.out.count
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.count * self.out.length
+
+
+def lower_expand_blocks(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of an expand_blocks. Raises: as lines_of."""
+    lines = [lines_of(views[name], name, node) if name else None for name in (*node.inputs, node.output)]
+    w, scales, zeros, out = lines
+    assert w is not None and scales is not None and out is not None
+    spec = ExpandedBlocks(w, scales, zeros, out, node.attr("bits"), node.attr("block"))
+    operands = [*(Operand(name) for name in node.inputs if name), Operand(node.output, written=True)]
+    return (Step(spec, tuple(operands), node.origin),)
+
+
+def emit_expanded_blocks(module: ir.Module, spec: ExpandedBlocks, machine: Machine) -> ir.Function:
+    """Emit the loops over a line's blocks and their vectors."""
+    _, b = kernel_function(module, spec, machine)
+    parts = [(spec.w, 1), (spec.scales, F32_BYTES), *([(spec.zeros, 1)] if spec.zeros else []), (spec.out, F32_BYTES)]
+    operands = [operand(b, i) for i in range(len(parts))]
+
+    def line(index: Value) -> None:
+        w, scales, *zeros, out = (
+            address(b, pointer, scale_index(b, index, of.pitch * size))
+            for pointer, (of, size) in zip(operands, parts, strict=True)
+        )
+
+        def block(number: Value, terms: int) -> None:
+            place = address(b, scales, scale_index(b, number, spec.scales.step * F32_BYTES))
+            scale = splat(b, b.load(place, name="scale", align=4, typ=F32), LANES)
+            zero: Value = f32_splat(1 << (spec.bits - 1), LANES)
+            if spec.zeros:
+                place = address(b, zeros[0], scale_index(b, number, spec.zeros.step))
+                zero = splat(b, b.uitofp(b.load(place, name="zero", align=1, typ=I8), F32), LANES)
+            first = scale_index(b, number, spec.block)
+
+            def vector(at: Value, used: int) -> None:
+                term = b.add(first, at)
+                numbers = _numbers(b, spec, w, term)
+                value = b.fmul(b.fsub(b.sitofp(numbers, scale.type), zero), scale)
+                _store(b, value, address(b, out, scale_index(b, term, spec.out.step * F32_BYTES)), spec.out.step, used)
+
+            whole = terms // LANES * LANES
+            repeat(b, 0, whole, lambda at: vector(at, LANES), "vector", LANES)
+            if terms > whole:
+                vector(const(whole), terms - whole)
+
+        whole, rest = divmod(spec.out.length, spec.block)
+        repeat(b, 0, whole, lambda number: block(number, spec.block), "block")
+        if rest:
+            block(const(whole), rest)
+
+    return finish_rows(b, line)
+
+
+def _numbers(b: ir.IRBuilder, spec: ExpandedBlocks, w: Value, term: Value) -> Value:
+    """Return the eight numbers from a multiple of eight on, as i32; a block has all of them."""
+    place = address(b, w, scale_index(b, b.lshr(term, const(1)) if spec.bits == 4 else term, spec.w.step))
+    count = LANES * spec.bits // 8
+    if spec.w.step == 1:
+        packed = load_lanes(b, place, I8, count, count, "w")
+    else:
+        packed = ir.Constant(ir.VectorType(I8, count), ir.Undefined)
+        for i in range(count):
+            packed = b.insert_element(
+                packed, b.load(address(b, place, i * spec.w.step), align=1, typ=I8), const(i, I32)
+            )
+    if spec.bits == 8:
+        return b.zext(packed, ir.VectorType(I32, LANES))
+    words = splat(b, b.bitcast(packed, I32), LANES)
+    return b.and_(b.lshr(words, i32_lanes(tuple(range(0, 32, 4)))), i32_lanes((15,) * LANES))
+
+
+def _store(b: ir.IRBuilder, value: Value, place: Value, step: int, used: int) -> None:
+    if step == 1:
+        store_lanes(b, value, place, LANES, used)
+        return
+    for i in range(used):
+        b.store(b.extract_element(value, const(i, I32)), address(b, place, i * step * F32_BYTES), align=F32_BYTES)
+
+
+LOWER = {"expand_blocks": lower_expand_blocks}
+EMIT = {ExpandedBlocks: emit_expanded_blocks}

@@ -1,0 +1,278 @@
+"""Kernels of products with weights in blocks: of quantised activations as whole numbers, of f32 ones in f32.
+
+Lanes are output channels, and a channel's sum has one order on every core: over the blocks, with an fma each. The sum
+of a block is exact of quantised activations; of f32 ones it is two chains of fma, of terms with even and odd numbers in
+the order in which they are packed, which are added.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.block_weights.activations import emit_quantized_blocks
+from mavcg.kernels.block_weights.integer_terms import CHUNK_TERMS, IntegerTerms, product_form
+from mavcg.kernels.block_weights.packing import UNIT_BYTES
+from mavcg.kernels.block_weights.spec import END_BYTES, BlockProduct, QuantizedBlocks, lower_block_matmul
+from mavcg.kernels.builder.emit import (
+    F16,
+    F32,
+    I8,
+    I32,
+    Values,
+    address,
+    const,
+    f32_splat,
+    finish_rows,
+    fma,
+    for_range,
+    kernel_function,
+    note_tile,
+    number,
+    operand,
+    repeat,
+    scale_index,
+    splat,
+)
+from mavcg.kernels.builder.nest import load_lanes, store_lanes
+from mavcg.specs.kernel import F32_BYTES, Machine
+
+Value: TypeAlias = ir.Value
+CHAINS = 2  # partial sums of a block of f32 activations
+
+
+def tile_lines(machine: Machine, quantize: bool) -> int:
+    """Return the lines of a register tile: those of f32 activations have CHAINS accumulators a vector beside the
+    sums."""
+    return 4 if quantize or machine.vector_registers >= 32 else 2
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Some lines of a row of work.
+
+    lines: their first activations, or numbers. ends: of QuantizedBlocks; none of f32 activations. outs: their outputs
+    at the panel's first channel.
+    """
+
+    lines: Sequence[Value]
+    ends: Sequence[Value]
+    outs: Sequence[Value]
+
+
+def emit_block_product(module: ir.Module, spec: BlockProduct, machine: Machine) -> ir.Function:
+    """Emit the loops over panels, tiles of lines, and blocks."""
+    _, b = kernel_function(module, spec, machine)
+    return finish_rows(b, _Panel(b, spec, machine).emit)
+
+
+class _Panel:
+    """Emitter of a row of work: the channels of a panel, of all lines."""
+
+    def __init__(self, b: ir.IRBuilder, spec: BlockProduct, machine: Machine) -> None:
+        self.b, self.spec, self.form = b, spec, spec.weights
+        self.product = product_form(machine, spec.weights.panel)
+        self.lanes = self.product.lanes
+        self.vectors = spec.weights.panel // self.lanes
+        self.most_lines = tile_lines(machine, spec.quantize)
+        names = [
+            *(("numbers", "ends") if spec.quantize else ("x",)),
+            "weights",
+            "out",
+            *(["bias"] if spec.bias else []),
+        ]
+        self.operands = {name: operand(b, i, name) for i, name in enumerate(names)}
+
+    def emit(self, panel: Value) -> None:
+        """Emit tiles of as many lines as registers hold, and one of the others."""
+        b, spec, most = self.b, self.spec, self.most_lines
+        weights = address(b, self.operands["weights"], scale_index(b, panel, spec.blocks * self.form.block_bytes))
+        whole = spec.x.count // most * most
+        if whole:
+            repeat(b, 0, whole, lambda first: self.tile(panel, weights, first, most), "lines", most)
+        if spec.x.count > whole:
+            self.tile(panel, weights, const(whole), spec.x.count - whole)
+
+    def tile(self, panel: Value, weights: Value, first: Value, count: int) -> None:
+        """Emit `count` lines from number `first` on."""
+        b, spec = self.b, self.spec
+        note_tile(b, count, self.vectors)
+        numbers = [b.add(first, const(i)) for i in range(count)]
+        if spec.quantize:
+            steps = {"numbers": spec.blocks * self.form.block, "ends": spec.blocks * END_BYTES}
+        else:
+            steps = {"x": spec.x.pitch * F32_BYTES}
+        lines, *ends = (
+            [address(b, self.operands[name], scale_index(b, i, step), name) for i in numbers]
+            for name, step in steps.items()
+        )
+        channel = scale_index(b, panel, self.form.panel)
+        out = address(b, self.operands["out"], scale_index(b, channel, spec.out.step * F32_BYTES))
+        outs = [address(b, out, scale_index(b, i, spec.out.pitch * F32_BYTES)) for i in numbers]
+        sums = self.blocks(weights, _Tile(lines, ends[0] if ends else [], outs))
+        self.store(panel, channel, outs, sums)
+
+    def blocks(self, weights: Value, tile: _Tile) -> Values:
+        """Emit the loop over blocks; return the sums [line * vectors + vector]."""
+        b, spec, block = self.b, self.spec, self.form.block
+        start: Values = (f32_splat(0.0, self.lanes),) * (len(tile.lines) * self.vectors)
+        add = self.add_integers if spec.quantize else self.add_floats
+
+        def whole_block(index: Value, acc: Values) -> Values:
+            return add(tile, index, address(b, weights, scale_index(b, index, self.form.block_bytes)), block, acc)
+
+        whole = spec.x.length // block if not spec.quantize else spec.blocks
+        acc = for_range(b, const(0), const(whole), 1, start, whole_block, "block")
+        if spec.blocks > whole:
+            last = address(b, weights, whole * self.form.block_bytes)
+            acc = add(tile, const(whole), last, spec.x.length % block, acc)
+        return acc
+
+    def add_integers(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
+        """Return the sums plus those of a block of quantised activations."""
+        b, form, vectors = self.b, self.form, self.vectors
+        of_terms = IntegerTerms(b, self.product, form)
+        at = scale_index(b, index, form.block)
+        lines = [address(b, line, at) for line in tile.lines]
+        chunk = CHUNK_TERMS if terms % CHUNK_TERMS == 0 else 8
+        if terms == chunk:
+            sums = tuple(total for row in of_terms.sums(weights, lines, vectors, chunk) for total in row)
+        else:
+            zero = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+
+            def add_chunk(first: Value, totals: Values) -> Values:
+                units = address(b, weights, scale_index(b, first, form.panel * UNIT_BYTES // form.unit_terms))
+                here = [address(b, line, first) for line in lines]
+                more = [total for row in of_terms.sums(units, here, vectors, chunk) for total in row]
+                return tuple(b.add(x, y) for x, y in zip(totals, more, strict=True))
+
+            sums = for_range(b, const(0), const(terms), chunk, (zero,) * len(acc), add_chunk, "chunk")
+        ends = [address(b, end, scale_index(b, index, END_BYTES)) for end in tile.ends]
+        scales = [b.load(end, name="x_scale", align=4, typ=F32) for end in ends]
+        totals = [b.load(address(b, end, 4), name="x_sum", align=4, typ=I32) for end in ends]
+        results = []
+        for line, (x_scale, x_sum) in enumerate(zip(scales, totals, strict=True)):
+            for v in range(vectors):
+                exact = b.sub(sums[line * vectors + v], self.zero_share(weights, v, x_sum, of_terms.middle))
+                scale = b.fmul(self.scale(weights, v), splat(b, x_scale, self.lanes))
+                results.append(fma(b, b.sitofp(exact, scale.type), scale, acc[line * vectors + v]))
+        return tuple(results)
+
+    def zero_share(self, weights: Value, v: int, x_sum: Value, middle: int) -> Value:
+        """Return what the zero points of a vector add to exact sums of numbers less `middle`."""
+        b = self.b
+        if not self.form.zeros:
+            return splat(b, b.mul(x_sum, const(self.form.middle - middle, I32)), self.lanes)
+        zeros = self.zero_points(weights, v)
+        return b.mul(b.sub(zeros, number(zeros, middle)), splat(b, x_sum, self.lanes))
+
+    def zero_points(self, weights: Value, v: int) -> Value:
+        """Return the zero points of a vector of channels, i32."""
+        place = address(self.b, weights, self.form.zeros_at + v * self.lanes)
+        zeros = self.b.load(place, name="zeros", align=1, typ=ir.VectorType(I8, self.lanes))
+        return self.b.zext(zeros, ir.VectorType(I32, self.lanes))
+
+    def scale(self, weights: Value, v: int) -> Value:
+        """Return the scales of a vector of channels, f32."""
+        b, form = self.b, self.form
+        typ = ir.VectorType(F16 if form.scale == "f16" else F32, self.lanes)
+        place = address(b, weights, form.number_bytes + v * self.lanes * form.scale_bytes)
+        loaded = b.load(place, name="scales", align=1, typ=typ)
+        return b.fpext(loaded, ir.VectorType(F32, self.lanes)) if form.scale == "f16" else loaded
+
+    def add_floats(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
+        """Return the sums plus those of a block of f32 activations, of which there are `terms`."""
+        b, spec, vectors = self.b, self.spec, self.vectors
+        at = scale_index(b, index, self.form.block * spec.x.step * F32_BYTES)
+        lines = [address(b, line, at) for line in tile.lines]
+        if self.form.zeros:
+            zeros = [b.uitofp(self.zero_points(weights, v), ir.VectorType(F32, self.lanes)) for v in range(vectors)]
+        else:
+            zeros = [f32_splat(self.form.middle, self.lanes)] * vectors
+        start: Values = (f32_splat(0.0, self.lanes),) * (len(acc) * CHAINS)
+
+        def add_units(first: Value, used: int, chains: Values) -> Values:
+            """Emit `used` terms from a unit's first on."""
+            unit = address(b, weights, scale_index(b, first, self.form.panel * UNIT_BYTES // self.form.unit_terms))
+            here = [address(b, line, scale_index(b, first, spec.x.step * F32_BYTES)) for line in lines]
+            return self.unit_products(unit, here, zeros, used, chains)
+
+        unit = self.form.unit_terms
+        whole = terms // unit * unit
+        chains = for_range(b, const(0), const(whole), unit, start, lambda i, c: add_units(i, unit, c), "unit")
+        if terms > whole:
+            chains = add_units(const(whole), terms - whole, chains)
+        pairs = zip(chains[::CHAINS], chains[1::CHAINS], strict=True)
+        totals = [b.fadd(x, y) for x, y in pairs]
+        return tuple(fma(b, total, self.scale(weights, i % vectors), acc[i]) for i, total in enumerate(totals))
+
+    def unit_products(
+        self, unit: Value, lines: Sequence[Value], zeros: Sequence[Value], used: int, chains: Values
+    ) -> Values:
+        """Return the chains plus the first `used` terms of a unit."""
+        b, spec, bits = self.b, self.spec, self.form.bits
+        results = list(chains)
+        typ = ir.VectorType(I32, self.lanes)
+        words = [
+            b.load(address(b, unit, v * self.lanes * UNIT_BYTES), name="w", align=1, typ=typ)
+            for v in range(self.vectors)
+        ]
+        mask = ir.Constant(typ, [(1 << bits) - 1] * self.lanes)
+        for position, shift in enumerate(range(0, 32, bits)):
+            term = position // 2 + position % 2 * UNIT_BYTES if bits == 4 else position  # packing.py
+            if term >= used:
+                continue
+            inputs = [
+                b.load(address(b, line, term * spec.x.step * F32_BYTES), name="x", align=4, typ=F32) for line in lines
+            ]
+            for v, word in enumerate(words):
+                numbers = b.and_(b.lshr(word, number(word, shift)), mask) if shift else b.and_(word, mask)
+                weight = b.fsub(b.sitofp(numbers, zeros[v].type), zeros[v])
+                for line, x in enumerate(inputs):
+                    chain = (line * self.vectors + v) * CHAINS + position % CHAINS
+                    results[chain] = fma(b, splat(b, x, self.lanes), weight, results[chain])
+        return tuple(results)
+
+    def store(self, panel: Value, channel: Value, outs: Sequence[Value], sums: Values) -> None:
+        """Emit the stores of a tile, with the bias; the last panel may have fewer channels."""
+        b, spec = self.b, self.spec
+        rest = spec.out.length % self.form.panel
+        if not rest:
+            self.store_channels(channel, outs, sums, self.form.panel)
+            return
+        last = b.icmp_signed("==", panel, const(spec.rows - 1))
+        with b.if_else(last) as (then, otherwise):
+            with then:
+                self.store_channels(channel, outs, sums, rest)
+            with otherwise:
+                self.store_channels(channel, outs, sums, self.form.panel)
+
+    def store_channels(self, channel: Value, outs: Sequence[Value], sums: Values, channels: int) -> None:
+        """Emit the stores of the first `channels` channels of a panel."""
+        b, spec = self.b, self.spec
+        for v in range(-(-channels // self.lanes)):
+            used = min(self.lanes, channels - v * self.lanes)
+            bias = None
+            if spec.bias:
+                place = address(
+                    b, self.operands["bias"], scale_index(b, b.add(channel, const(v * self.lanes)), F32_BYTES)
+                )
+                bias = load_lanes(b, place, F32, self.lanes, used, "bias")
+            for line, out in enumerate(outs):
+                total = sums[line * self.vectors + v]
+                total = total if bias is None else b.fadd(total, bias)
+                self.store_vector(total, address(b, out, v * self.lanes * spec.out.step * F32_BYTES), used)
+
+    def store_vector(self, value: Value, place: Value, used: int) -> None:
+        """Emit the store of the first `used` lanes."""
+        b, step = self.b, self.spec.out.step
+        if step == 1:
+            store_lanes(b, value, place, self.lanes, used)
+            return
+        for i in range(used):
+            b.store(b.extract_element(value, const(i, I32)), address(b, place, i * step * F32_BYTES), align=F32_BYTES)
+
+
+LOWER: dict[str, Callable[..., object]] = {"block_matmul": lower_block_matmul}
+EMIT = {QuantizedBlocks: emit_quantized_blocks, BlockProduct: emit_block_product}

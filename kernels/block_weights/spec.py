@@ -1,0 +1,170 @@
+"""Specs of products with weights in blocks, and the lowering of block_matmul to them.
+
+With quantised activations a node has two steps: the activations of all rows become 8-bit numbers in a workspace, then
+each row of work computes the channels of a panel for all rows. With f32 activations there is the second step alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernels.block_weights.packing import BlockFormat, pack_blocks, pack_blocks_with_zeros, scale_type
+from mavcg.kernels.builder.nest import collapse
+from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.packed_constant import PackedConstant, WeightParts
+from mavcg.specs.serialize import spec_format
+
+ROW_TERMS = 1024  # activations that a row of work quantises
+END_BYTES = 8  # of a block's scale, f32, and sum of numbers, i32
+ALIGNMENT = 64  # of the parts of a workspace, in bytes
+
+
+@spec_format("lines")
+@dataclass(frozen=True)
+class Lines:
+    """`count` lines of `length` elements, `pitch` elements apart; `step` elements lie between two of a line."""
+
+    count: int
+    length: int
+    pitch: int
+    step: int
+
+
+@spec_format("quantized_blocks")
+@dataclass(frozen=True)
+class QuantizedBlocks(KernelSpec):
+    """Lines of f32 as whole numbers of 8 bits, with a scale for each block (reference/block_weights.py).
+
+    A row of work is `row_blocks` blocks of a line. Operands: x, numbers i8 [lines, blocks * block], 0 after a line's
+    end, ends [lines, blocks] of (scale f32, sum of the numbers i32).
+    """
+
+    x: Lines
+    block: int
+
+    @property
+    def family(self) -> str:
+        return "quantized_blocks_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(self.x.count, self.x.length)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a line, the last of which may be partly empty."""
+        return -(-self.x.length // self.block)
+
+    @property
+    def row_blocks(self) -> int:
+        """Blocks of a row of work."""
+        return min(self.blocks, max(1, ROW_TERMS // self.block))
+
+    @property
+    def pieces(self) -> int:
+        """Rows of work of a line."""
+        return -(-self.blocks // self.row_blocks)
+
+    @property
+    def rows(self) -> int:
+        return self.x.count * self.pieces
+
+    @property
+    def work(self) -> int:
+        return 2 * self.x.count * self.x.length
+
+
+@spec_format("block_product")
+@dataclass(frozen=True)
+class BlockProduct(KernelSpec):
+    """out = x w + bias, with packed weights in blocks. quantize: of quantised activations.
+
+    x, out: lines of f32; of quantised activations x has their count and length alone. A row of work is a panel of
+    output channels, of all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?.
+    """
+
+    x: Lines
+    out: Lines
+    weights: BlockFormat
+    quantize: bool
+    bias: bool
+
+    @property
+    def family(self) -> str:
+        return f"block_product{self.weights.bits}_{'i8' if self.quantize else 'f32'}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(self.x.count, self.out.length), f"k{self.x.length}")
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a sum, the last of which may be partly empty."""
+        return -(-self.x.length // self.weights.block)
+
+    @property
+    def rows(self) -> int:
+        return -(-self.out.length // self.weights.panel) if self.x.count else 0
+
+    @property
+    def macs(self) -> int:
+        return self.x.count * self.out.length * self.x.length
+
+    @property
+    def work(self) -> int:
+        return self.macs
+
+    @property
+    def by_channels(self) -> bool:
+        return True
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        return WeightParts(max(1, self.rows), 1, max(1, self.rows))
+
+    @property
+    def panel_channels(self) -> int:
+        return self.weights.panel
+
+
+def lines_of(view: View, name: str, node: Node) -> Lines:
+    """Return a tensor as lines along its last axis. Raises: MavcgError for lines that are not evenly spaced."""
+    outer = collapse(view.shape[:-1], (view.strides[:-1],))
+    if len(outer.shape) > 1:
+        raise MavcgError(
+            f"node '{node.origin}' ({node.op}): the lines of %{name} are not evenly spaced; copy it before the node"
+        )
+    return Lines(prod(view.shape[:-1]), view.shape[-1], outer.strides[0][0], view.strides[-1])
+
+
+def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the steps of a block_matmul. Raises: MavcgError for weights of the run, and as lines_of."""
+    x_name, *weights, bias = node.inputs
+    if any(name and name not in graph.constants for name in weights):
+        raise MavcgError(
+            f"node '{node.origin}' ({node.op}): its weights are computed in the run; no kernel packs them then"
+        )
+    x, out = lines_of(views[x_name], x_name, node), lines_of(views[node.output], node.output, node)
+    scales = graph.constants[weights[1]]
+    form = BlockFormat(node.attr("bits"), node.attr("block"), packing.lanes, scale_type(scales), bool(weights[2]))
+    product = BlockProduct(x, out, form, node.attr("quantize"), bool(bias))
+    packed = PackedConstant(
+        pack_blocks_with_zeros if weights[2] else pack_blocks,
+        tuple(filter(None, weights)),
+        (form,),
+        (product.rows, product.blocks, form.block_bytes),
+        "uint8",
+    )
+    ends = [Operand(constant=packed), Operand(node.output, written=True), *([Operand(bias)] if bias else [])]
+    if not product.quantize:
+        return (Step(product, (Operand(x_name), *ends), node.origin),)
+    numbers_bytes = -(-x.count * product.blocks * form.block // ALIGNMENT) * ALIGNMENT
+    size = numbers_bytes + x.count * product.blocks * END_BYTES
+    read = [Operand(workspace_bytes=size, offset=offset) for offset in (0, numbers_bytes)]
+    written = [Operand(workspace_bytes=size, offset=offset, written=True) for offset in (0, numbers_bytes)]
+    quantized = Step(QuantizedBlocks(x, form.block), (Operand(x_name), *written), node.origin)
+    unplaced = BlockProduct(Lines(x.count, x.length, 0, 1), out, form, True, bool(bias))
+    return quantized, Step(unplaced, (*read, *ends), node.origin)

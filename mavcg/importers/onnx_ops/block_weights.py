@@ -1,0 +1,187 @@
+"""Handlers of weights of few bits in blocks with scales: MatMulNBits, GatherBlockQuantized, dequantised products.
+
+Source: onnxruntime, "Contrib operators" (docs/ContribOperators.md), version 1.32; the precision of activations is that
+of its CPU provider (MatMulNBits: accuracy_level 4 quantises them to 8 bits by blocks, any other level leaves them f32).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from mavcg.graph import Array
+from mavcg.importers import indices
+from mavcg.importers.call import known_at_build
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.onnx_ops.shape import count_size
+from mavcg.ops.block_weights import UNIT_TERMS
+from mavcg.reference.block_weights import pack_bits, unpack_bits
+
+_QUANTISED = 4  # the accuracy_level of activations of 8 bits
+
+
+@dataclass(frozen=True)
+class BlockWeights:
+    """Rows of numbers in blocks. numbers: u8 [.., blocks * block]. scales: f32 [.., blocks]. zeros: u8 [.., blocks] or
+    None for half of the range."""
+
+    numbers: Array
+    scales: Array
+    zeros: Array | None
+    bits: int
+    block: int
+
+    def values(self) -> tuple[Value, Value, Value | None]:
+        """Return the inputs w, scales and zeros of graph operators."""
+        packed = pack_bits(self.numbers, self.bits)
+        zeros = None if self.zeros is None else constant(self.zeros, "u8", "zeros")
+        return constant(packed, "u8", "weights"), constant(self.scales, "f32", "scales"), zeros
+
+
+def block_weights(matrix: Value) -> BlockWeights | None:
+    """Return a dequantised matrix [depth, width] with blocks along its depth; None for other values.
+
+    Numbers are of 4 bits if all of them are in the range of these, whatever the file's type.
+    """
+    w = matrix.quantised
+    if w is None or not w.block or matrix.rank != 2 or w.axis != 0 or w.block % UNIT_TERMS or not matrix.type.elements:
+        return None
+    least = -8 if w.q.dtype == np.int8 else 0
+    bits = 4 if w.q.min() >= least and w.q.max() < least + 16 else 8
+    middle = 1 << (bits - 1)
+    numbers, zeros = (_unsigned_numbers(part.T, middle) for part in (w.q, w.zero))
+    blocks = w.scale.shape[0]
+    if zeros.max() >= 1 << bits:
+        return None
+    usual = bool((zeros == middle).all())
+    filled = _whole_blocks(numbers, blocks * w.block)
+    scales = np.ascontiguousarray(w.scale.T)
+    return BlockWeights(filled, scales, None if usual else np.ascontiguousarray(zeros), bits, w.block)
+
+
+def multiply_blocks(
+    call: OnnxCall, x: Value, weights: BlockWeights, quantize: bool = False, bias: Value | None = None
+) -> Value:
+    """Return x [.., depth] times weights [width, depth], plus bias [width]."""
+    w, scales, zeros = weights.values()
+    attrs = {"bits": weights.bits, "block": weights.block, "quantize": quantize}
+    rows = call.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+    made = call.add("block_matmul", rows, w, scales, zeros, bias, **attrs)
+    return call.reshape(made, (*x.shape[:-1], weights.numbers.shape[0]))
+
+
+@round_once
+@known_at_build("B", "scales", "zero_points")
+def matmul_nbits(call: OnnxCall) -> Results:
+    """Import MatMulNBits: a product with weights in blocks, which stay packed if they have 4 or 8 bits.
+
+    Weights of 2 bits, and those with zero points that are no whole numbers, are f32 in the library.
+    """
+    x, bias = call.input(0, rank_min=2), call.maybe(5)
+    depth, width = call.attr_int("K"), call.attr_int("N")
+    bits, block = call.attr_int("bits", 4), call.attr_int("block_size")
+    if bits not in (2, 4, 8) or block < 16 or block & (block - 1) or min(depth, width) < 1:
+        raise call.fail(f"K {depth}, N {width}, bits {bits}, block_size {block}")
+    if call.maybe(4) is not None:
+        raise call.unsupported("g_idx", "blocks of neighbours")
+    blocks = -(-depth // block)
+    packed, scales = call.array(1, "B"), call.array(2, "scales")
+    if packed.dtype != np.uint8 or packed.size != width * blocks * block * bits // 8 or scales.size != width * blocks:
+        raise call.fail(f"B {list(packed.shape)} and {scales.size} scales for {width} x {blocks} blocks of {block}")
+    if x.shape[-1] != depth or (bias is not None and bias.shape != (width,)):
+        raise call.fail(f"its input 0 is {x.type} where [.., {depth}] is needed")
+    scales, zeros = scales.reshape(width, blocks).astype(np.float32), _zero_points(call, width, blocks, bits)
+    whole = zeros.astype(np.uint8)
+    if bits == 2 or (whole != zeros).any():
+        count_size(call, width * blocks * block, 4)
+        numbers = unpack_bits(packed.reshape(width, blocks, -1), bits, block)
+        weights = (numbers.astype(np.float32) - zeros[..., None]) * scales[..., None]
+        matrix = np.ascontiguousarray(weights.reshape(width, blocks * block)[:, :depth].T)
+        rows = call.reshape(x, (prod(x.shape[:-1]), depth))
+        made = call.add("matmul", rows, constant(matrix, x.dtype, "weights"), bias)
+        return call.reshape(made, (*x.shape[:-1], width))
+    count_size(call, width * blocks * block, 1)
+    numbers = unpack_bits(packed.reshape(width, -1), bits, blocks * block)
+    usual = bool((whole == 1 << (bits - 1)).all())
+    kept = BlockWeights(numbers, scales, None if usual else whole, bits, block)
+    return multiply_blocks(call, x, kept, call.attr_int("accuracy_level", 0) == _QUANTISED, bias)
+
+
+def _zero_points(call: OnnxCall, width: int, blocks: int, bits: int) -> Array:
+    """Return the zero points, f32 [width, blocks]: packed as the weights are, or floats, or half of the range."""
+    given = call.maybe_array(3, "zero_points")
+    if given is None:
+        return np.full((width, blocks), 1 << (bits - 1), np.float32)
+    row = -(-blocks * bits // 8)
+    if given.dtype == np.uint8 and given.size == width * row:
+        return unpack_bits(given.reshape(width, row), bits, blocks).astype(np.float32)
+    if given.dtype.kind == "f" and given.size == width * blocks:
+        return given.reshape(width, blocks).astype(np.float32)
+    raise call.fail(f"zero_points {given.dtype}{list(given.shape)} for {width} x {blocks} blocks")
+
+
+@round_once
+@known_at_build("data", "scales", "zero_points")
+def gather_block_quantized(call: OnnxCall) -> Results:
+    """Import GatherBlockQuantized: rows of a table of packed numbers, expanded to f32 in the run.
+
+    u8 data holds numbers of `bits` bits, the first in the lowest bits, with zero points of half of the range; data of
+    int4 and uint4 has zero points of 0.
+    """
+    data, scales, given = call.array(0, "data"), call.array(2, "scales"), call.maybe_array(3, "zero_points")
+    bits, block = call.attr_int("bits", 4), call.attr_int("block_size", 128)
+    rank = data.ndim
+    axes = [
+        call.axis(call.attr_int(name, i), max(1, rank), name) for i, name in enumerate(("gather_axis", "quantize_axis"))
+    ]
+    if rank < 2 or axes != [0, rank - 1]:
+        raise call.unsupported(f"gather_axis, quantize_axis {axes} of {rank} axes", "the first and the last axis")
+    if bits not in (4, 8) or block < 16 or block & (block - 1) or data.dtype not in (np.uint8, np.int8):
+        raise call.fail(f"data {data.dtype}, bits {bits}, block_size {block}")
+    packed = _in_bytes(call, data, scales, bits, block)
+    depth = data.shape[-1] * (8 // bits if packed else 1)
+    blocks = -(-depth // block)
+    if scales.shape != (*data.shape[:-1], blocks):
+        raise call.fail(f"scales {list(scales.shape)} where {[*data.shape[:-1], blocks]} is needed")
+    middle = 1 << (bits - 1)
+    numbers = unpack_bits(data, bits, depth) if packed else _unsigned_numbers(data, middle)
+    if given is None:
+        usual = packed or data.dtype == np.int8  # int4's zero point of 0 is the middle of its range
+        zeros = None if usual else np.zeros(scales.shape, np.uint8)
+    else:
+        zeros = unpack_bits(given, bits, blocks) if packed else _unsigned_numbers(given, middle)
+        if zeros.shape != scales.shape:
+            raise call.fail(f"zero_points {list(given.shape)} for scales {list(scales.shape)}")
+    weights = BlockWeights(_whole_blocks(numbers, blocks * block), scales.astype(np.float32), zeros, bits, block)
+    rows = [part and indices.gather_along(call, part, call.input(1), 0) for part in weights.values()]
+    return call.add("expand_blocks", *rows, bits=bits, block=block, depth=depth)
+
+
+def _in_bytes(call: OnnxCall, data: Array, scales: Array, bits: int, block: int) -> bool:
+    """Return True for u8 data of packed numbers, False for int4 or uint4 data, which has a number in each element."""
+    if bits == 8 or data.dtype == np.int8:
+        return data.dtype == np.uint8
+    fits = [scales.shape[-1] == -(-data.shape[-1] * of_byte // block) for of_byte in (1, 8 // bits)]
+    if all(fits) and data.max(initial=0) < 1 << bits:
+        raise call.unsupported("uint4 data of a single block", "u8 or int4 data, or more blocks")
+    return bool(fits[1])
+
+
+def _unsigned_numbers(numbers: Array, middle: int) -> Array:
+    """Return signed numbers plus the middle of the unsigned range; unsigned ones unchanged."""
+    return (numbers.astype(np.int16) + middle).astype(np.uint8) if numbers.dtype == np.int8 else numbers
+
+
+def _whole_blocks(numbers: Array, length: int) -> Array:
+    """Return rows filled up with zeros to `length` numbers."""
+    filled = np.zeros((*numbers.shape[:-1], length), np.uint8)
+    filled[..., : numbers.shape[-1]] = numbers
+    return filled
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "MatMulNBits": matmul_nbits,
+    "GatherBlockQuantized": gather_block_quantized,
+}

@@ -1,0 +1,53 @@
+"""Operators on weights of 4 and 8 bits with a scale for each block of neighbouring terms, which stay packed."""
+
+from mavcg.graph import TensorType
+from mavcg.ops.op import Attr, Operator, TypedNode
+
+UNIT_TERMS = 8  # a block is a multiple of these: eight numbers of 4 bits are the 32 bits of a vector's lane
+
+
+def packed_depth(bits: int, block: int, blocks: int) -> int:
+    """Return the bytes of a row of packed numbers. block: numbers of a block; all blocks are stored whole."""
+    return blocks * block * bits // 8
+
+
+def check_blocks(case: TypedNode, rows: tuple[int, ...], depth: int) -> None:
+    """Check that w, scales and zeros are those of `rows` of `depth` numbers. Raises: MavcgError."""
+    bits, block = case.attr("bits"), case.attr("block")
+    if bits not in (4, 8) or block < UNIT_TERMS or block % UNIT_TERMS:
+        raise case.fail(f"bits {bits} in blocks of {block}; 4 or 8 bits in blocks of a multiple of {UNIT_TERMS}")
+    blocks = -(-depth // block)
+    packed = (*rows, packed_depth(bits, block, blocks))
+    if case.type("w", ("u8",)).shape != packed:
+        raise case.fail(f"w {case.type('w')} where {list(packed)} is needed")
+    for name, dtype in (("scales", "f32"), ("zeros", "u8")):
+        if case.maybe(name) is not None and case.type(name, (dtype,)).shape != (*rows, blocks):
+            raise case.fail(f"{name} {case.type(name)} where {[*rows, blocks]} is needed")
+
+
+def _block_matmul(case: TypedNode) -> tuple[TensorType, ...]:
+    x, w = case.type("x", ("f32",), rank_min=1), case.type("w", ("u8",), rank=2)
+    width = w.shape[0]
+    check_blocks(case, (width,), x.shape[-1])
+    if case.maybe("bias") is not None and case.type("bias", ("f32",)).shape != (width,):
+        raise case.fail(f"bias {case.type('bias')} where {width} elements are needed")
+    return (TensorType("f32", (*x.shape[:-1], width)),)
+
+
+def _expand_blocks(case: TypedNode) -> tuple[TensorType, ...]:
+    w, depth = case.type("w", ("u8",), rank_min=1), case.attr("depth")
+    case.at_least(1, "depth")
+    check_blocks(case, w.shape[:-1], depth)
+    return (TensorType("f32", (*w.shape[:-1], depth)),)
+
+
+_BLOCKS = {"bits": Attr("int"), "block": Attr("int")}
+OPS = (
+    Operator(
+        "block_matmul",
+        ("x", "w", "scales", "zeros?", "bias?"),
+        _block_matmul,
+        {**_BLOCKS, "quantize": Attr("bool", False)},
+    ),
+    Operator("expand_blocks", ("w", "scales", "zeros?"), _expand_blocks, {**_BLOCKS, "depth": Attr("int")}),
+)

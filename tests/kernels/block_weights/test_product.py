@@ -1,0 +1,201 @@
+"""Products with weights of 4 and 8 bits in blocks: equal bits on every core, near the definition's results."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, type_of
+from mavcg.kernels.block_weights.packing import BlockFormat, pack_blocks, pack_blocks_with_zeros
+from mavcg.kernels.block_weights.spec import BlockProduct
+from mavcg.kernels.registry import lower
+from mavcg.ops import infer, make_node
+from mavcg.reference import evaluate
+from mavcg.reference.block_weights import unpack_bits
+from mavcg.specs.kernel import Machine, Packing, View, dense_view
+from tests.kernels.conftest import machines_of_all_widths, run_node_on
+from tests.kernels.emulated_steps import compiled, emulated_node, run_emulated
+
+ERROR = 1e-6  # of the largest sum
+ARM = {
+    "a53": Machine("a53", "aarch64", "cortex-a53", ("+neon",), in_order=True),
+    "a55": Machine("a55", "aarch64", "cortex-a55", ("+dotprod",), in_order=True, dot_product=True),
+    "a76": Machine("a76", "aarch64", "cortex-a76", ("+dotprod",), dot_product=True),
+}
+# lines, depth, width, bits, block, zero points, bias, quantised activations
+CASES = [
+    (1, 64, 32, 4, 32, False, False, True),
+    (5, 70, 21, 4, 32, True, True, True),
+    (2, 50, 40, 8, 16, True, False, True),
+    (7, 100, 17, 8, 32, False, True, True),
+    (1, 300, 16, 4, 128, False, False, True),
+    (1, 64, 32, 4, 32, False, True, False),
+    (5, 70, 21, 4, 16, True, False, False),
+    (3, 67, 19, 8, 64, True, True, False),
+]
+
+
+def inputs_of(rng: np.random.Generator, case: tuple[Any, ...]) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs of a block_matmul, and its attributes."""
+    lines, depth, width, bits, block, zeros, bias, quantize = case
+    blocks = -(-depth // block)
+    scales = rng.uniform(0.001, 0.1, (width, blocks)).astype(np.float32)
+    inputs = [
+        rng.standard_normal((lines, depth)).astype(np.float32),
+        rng.integers(0, 256, (width, blocks * block * bits // 8)).astype(np.uint8),
+        scales.astype(np.float16).astype(np.float32) if lines % 2 else scales,
+        rng.integers(0, 1 << bits, (width, blocks)).astype(np.uint8) if zeros else None,
+        rng.standard_normal(width).astype(np.float32) if bias else None,
+    ]
+    return inputs, {"bits": bits, "block": block, "quantize": quantize}
+
+
+def graph_of(inputs: list[Any], attrs: dict[str, Any]) -> Graph:
+    """A graph of the node, in which all but x is constant."""
+    names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
+    node = make_node("block_matmul", names, ("y",), "tested", **attrs)
+    arrays = {name: array for name, array in zip(names, inputs, strict=True) if name}
+    types = {name: type_of(array) for name, array in arrays.items()}
+    types["y"] = infer(node, types)[0]
+    return Graph("test", ("x0",), ("y",), (node,), types, {name: a for name, a in arrays.items() if name != "x0"})
+
+
+def assert_close(computed: np.ndarray, graph: Graph, inputs: list[Any]) -> None:
+    (expected,) = evaluate(graph.nodes[0], inputs, wide=True)
+    assert np.abs(computed - expected).max() <= ERROR * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.long] if i in (4, 7) else []) for i, case in enumerate(CASES)],
+    ids=str,
+)
+def test_every_width_computes_the_same(assert_node: Any, case: tuple[Any, ...]) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(3), case)
+    known = [i for i, array in enumerate(inputs) if i and array is not None]
+    (computed, *_) = assert_node("block_matmul", inputs, constants=known, compare=False, **attrs)
+    assert_close(computed, graph_of(inputs, attrs), inputs)
+
+
+@pytest.mark.long
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 9),
+    st.integers(1, 200),
+    st.integers(1, 70),
+    st.sampled_from([4, 8]),
+    st.sampled_from([8, 16, 24, 32, 64, 96]),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    st.integers(0, 1 << 20),
+)
+def test_any_sizes(lines: int, depth: int, width: int, bits: int, block: int, ends: Any, seed: int) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(seed), (lines, depth, width, bits, block, *ends))
+    graph = graph_of(inputs, attrs)
+    results = [
+        run_node_on(machine, graph.nodes[0], graph, {"x0": inputs[0]}, parts=1 + seed % 3, optimised=False)[0]
+        for machine in machines_of_all_widths()
+    ]
+    assert_close(results[0], graph, inputs)
+    assert all(result.tobytes() == results[0].tobytes() for result in results)
+
+
+def test_lines_with_gaps(assert_node: Any, inside: Any) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(1), CASES[1])
+    views = {"x0": View("f32", (5, 70), (160, 2)), "y": View("f32", (5, 21), (1, 5))}
+    for quantize in (True, False):
+        attrs["quantize"] = quantize
+        (computed, *_) = assert_node(
+            "block_matmul", inputs, constants=[1, 2, 3, 4], compare=False, views=views, **attrs
+        )
+        assert_close(computed, graph_of(inputs, attrs), inputs)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, 0.0])
+def test_special_activations(assert_node: Any, special: float) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(1), CASES[0])
+    inputs[0][0, :32] = special
+    for quantize in (True, False):
+        attrs["quantize"] = quantize
+        (computed, *_) = assert_node("block_matmul", inputs, constants=[1, 2], compare=False, **attrs)
+        assert np.isfinite(computed).all() == np.isfinite(special)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("core", ["a53", "a55"])
+def test_emulated_cores_compute_the_same(core: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    cases = [inputs_of(rng, case) for case in CASES]
+    graphs = [graph_of(*case) for case in cases]
+    nodes = [emulated_node(g, {"x0": inputs[0]}) for g, (inputs, _) in zip(graphs, cases, strict=True)]
+    computed = run_emulated(nodes, ARM[core], tmp_path)
+    host = machines_of_all_widths()[0]
+    for graph, (inputs, _), result in zip(graphs, cases, computed, strict=True):
+        (here,) = run_node_on(host, graph.nodes[0], graph, {"x0": inputs[0]}, optimised=False)
+        assert result.tobytes() == here.tobytes()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("machine", "instruction"), [("a76", r"sdot\s+v\d+\.4s"), ("a53", r"s(mlal|mull)2?\s+v\d+\.8h")]
+)
+def test_cores_use_what_they_have(machine: str, instruction: str, tmp_path: Path) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
+    node = emulated_node(graph_of(inputs, attrs), {"x0": inputs[0]})
+    text = compiled([node], ARM[machine], tmp_path, "asm").read_text()
+    assert len(re.findall(instruction, text)) >= 8
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_packed_weights_take_their_bits_and_a_scale_a_block(bits: int) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), (1, 256, 64, bits, 32, False, False, True))
+    graph = graph_of(inputs, attrs)
+    steps = lower(graph.nodes[0], graph, {n: dense_view(t) for n, t in graph.types.items()}, Packing(16))
+    (packed,) = [o.constant for step in steps for o in step.operands if o.constant is not None]
+    assert packed is not None and packed.nbytes == 256 * 64 * bits // 8 + 8 * 64 * 2  # scales that f16 holds
+    product = steps[-1].spec
+    assert isinstance(product, BlockProduct) and product.macs == 256 * 64
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_packing_keeps_every_number(zeros: bool) -> None:
+    rng = np.random.default_rng(2)
+    w, scales = rng.integers(0, 256, (5, 32)).astype(np.uint8), rng.random((5, 2)).astype(np.float32)
+    points = rng.integers(0, 16, (5, 2)).astype(np.uint8)
+    form = BlockFormat(4, 32, 4, "f32", zeros)
+    packed = pack_blocks_with_zeros(w, scales, points, form) if zeros else pack_blocks(w, scales, form)
+    assert packed.shape == (2, 2, form.block_bytes)
+    numbers = packed[..., : form.number_bytes].reshape(2, 2, 4, 4, 4)  # panel, block, unit, channel, byte
+    halves = np.stack([numbers & 15, numbers >> 4], axis=4).reshape(2, 2, 4, 4, 8)
+    rows = halves.transpose(0, 3, 1, 2, 4).reshape(8, 64)
+    np.testing.assert_array_equal(rows[:5], unpack_bits(w, 4, 64))
+    kept = packed[..., form.number_bytes : form.zeros_at].copy().view(np.float32)
+    np.testing.assert_array_equal(kept.transpose(0, 2, 1).reshape(8, 2)[:5], scales)
+    if zeros:
+        np.testing.assert_array_equal(packed[..., form.zeros_at :].transpose(0, 2, 1).reshape(8, 2)[:5], points)
+
+
+def test_weights_of_the_run_are_refused() -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
+    graph = graph_of(inputs, attrs)
+    unknown = Graph("test", graph.inputs, graph.outputs, graph.nodes, graph.types)
+    with pytest.raises(MavcgError, match="node 'tested' .*weights are computed in the run"):
+        lower(graph.nodes[0], unknown, {n: dense_view(t) for n, t in graph.types.items()}, Packing(16))
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"bits": 3}, "bits 3 in blocks of 32"),
+        ({"block": 12}, "blocks of 12"),
+        ({"block": 16}, r"w u8\[32,32\] where \[32, 32\] is needed|scales"),
+    ],
+)
+def test_bad_nodes(changed: dict[str, Any], problem: str) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
+    with pytest.raises(MavcgError, match=f"node 'tested' .*({problem})"):
+        graph_of(inputs, attrs | changed)
