@@ -79,6 +79,7 @@ def test_a_message_of_two_lines_and_a_crash_are_faults(monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_the_command_refuses_on_one_line_and_leaves_nothing(
     networks: tuple[Seed, ...], refused: list[int], tmp_path: Path, number: int

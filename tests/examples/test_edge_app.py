@@ -50,6 +50,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_zig", [1, pytest.param(2, marks=pytest.mark.long)], ids=["C", "C and C++"])
 def test_gcc_and_zig_builds_agree_to_the_bit(
     gcc_app: Path, edge_app_objects: Path, tmp_path: Path, by_zig: int

@@ -174,6 +174,7 @@ def instruction_sets(core: Core) -> set[str]:
     return {macro for macro in ours - named_after_cpu if not macro.startswith(("__znver", "__tune_", "__GCC_"))}
 
 
+@pytest.mark.long
 def test_a_stand_in_uses_only_what_the_core_has() -> None:
     """A stand-in's version with one more extension would be an illegal instruction on the core, unless the selector
     asks the kernel for it first."""

@@ -15,6 +15,7 @@ from mavcg.kernels.registry import lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing, View, dense_view
+from tests.conftest import examples
 from tests.kernels.conftest import host_machines, run_node_on
 
 Array = NDArray[Any]
@@ -185,7 +186,7 @@ def test_inside_other_buffers(assert_node: Any, groups: int) -> None:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30, 7))
 @given(st.data())
 def test_any_shapes_zero_points_and_parts(data: st.DataObject) -> None:
     """Compared with sums in 64 bits by NumPy alone."""

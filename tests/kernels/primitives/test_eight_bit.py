@@ -14,6 +14,7 @@ from mavcg.lab.trials.jobs import TrialJob, memory, random_ranges
 from mavcg.lab.trials.run import find_machine, run_jobs
 from mavcg.reference import run
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Scenario
+from tests.conftest import examples
 from tests.kernels.primitives.conftest import host_block
 
 EDGES = (
@@ -97,7 +98,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 15), deadline=None)
 @given(scenarios(), st.integers(0, 1 << 20))
 def test_drawn_scenarios(scenario: Scenario, seed: int) -> None:
     assert_same_bits(scenario, seed)

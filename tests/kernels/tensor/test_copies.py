@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES
 from mavcg.specs.kernel import View
+from tests.conftest import examples
 
 Array = NDArray[Any]
 AssertNode = Callable[..., list[Array]]
 Inside = Callable[..., View]
-FEW = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=examples(12, 5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def counted(dtype: str, shape: tuple[int, ...]) -> Array:

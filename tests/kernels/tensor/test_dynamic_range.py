@@ -11,6 +11,7 @@ from mavcg.graph import Graph, TensorType
 from mavcg.ops import make_node
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import View
+from tests.conftest import examples
 from tests.kernels.conftest import host_machines, run_node_on
 
 onnx = pytest.importorskip("onnx")
@@ -48,7 +49,7 @@ def test_ends(assert_node: Any, values: list[float], scale: float, point: int) -
         np.testing.assert_array_equal(computed, np.array([scale, point], np.float32))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25, 6))
 @given(st.integers(1, 20000), st.integers(0, 99), st.integers(1, 4), st.sampled_from([1e-3, 1.0, 1e6]))
 def test_as_onnx_defines_it(count: int, seed: int, parts: int, size: float) -> None:
     """Beside ONNX's own definition, of any number of elements, computed in several parts."""

@@ -191,6 +191,7 @@ def test_what_was_tuned_once_is_read_back(own_cache: Path, monkeypatch: pytest.M
         tune_version(job(LOOP.replace("#16", "#32")))
 
 
+@pytest.mark.long
 def test_a_kept_version_of_another_make_is_made_anew(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = tune_version(job(LOOP))
     kept = json.dumps(["nop", {"x": 1}]).encode()

@@ -25,6 +25,7 @@ from mavcg.specs.work_counts import (
     WorkUnit,
     vector_work,
 )
+from tests.conftest import examples
 
 LEVELS = tuple(MemoryLevel(name, gb, shared_bytes=size) for name, gb, size in (("L1", 8.0, 1024), ("L2", 2.0, 65536)))
 CORE = replace(core_model(find_board("exynos9820"), 0), levels=LEVELS)  # a Cortex-A55
@@ -35,7 +36,7 @@ def terms(counts: WorkCounts, run: Run = ALONE) -> dict[str, float]:
     return dict(counted_cycles(counts, CORE, run, FIT).terms)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30, 7), deadline=None)
 @given(
     st.integers(1, 5),
     st.integers(3, 9),

@@ -264,6 +264,7 @@ def small_disk(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_full_disk_is_named_with_what_is_needed(small_disk: Path, tmp_path: Path) -> None:
     try:
         (small_disk / "old").write_text("old")

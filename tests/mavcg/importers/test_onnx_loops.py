@@ -20,6 +20,8 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 from onnx import helper  # noqa: E402
 
+from tests.conftest import examples  # noqa: E402
+
 F32, I64, BOOL = 1, 7, 9
 node, graph, info = helper.make_node, helper.make_graph, helper.make_tensor_value_info
 
@@ -186,7 +188,7 @@ def scan_model(
     return save(path, [scan], {"start": start, "x": shape}, ["last", "all"], [])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12, 5), deadline=None)
 @given(st.integers(1, 4), st.integers(-3, 2), st.booleans(), st.integers(-3, 2), st.booleans(), st.integers(0, 1 << 20))
 def test_scans(
     tmp_path_factory: Any, length: int, axis: int, back: bool, out_axis: int, out_back: bool, seed: int

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.importers.onnx_file import import_onnx
+from tests.conftest import examples
 from tests.mavcg.importers.one_node import assert_agrees, save
 
 pytest.importorskip("onnxruntime")
@@ -20,7 +21,7 @@ def floats(random: np.random.Generator, *shape: int) -> np.ndarray:
     return random.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 10), deadline=None)
 @given(
     st.sampled_from([("nearest", 2), ("linear", 2), ("cubic", 2), ("nearest", 3), ("linear", 3)]),
     st.sampled_from(["zeros", "border", "reflection"]),
@@ -68,7 +69,7 @@ def test_regions(tmp_path: Path, mode: str, opset: int, scale: float) -> None:
     assert_agrees(path, x, regions, images)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15, 5), deadline=None)
 @given(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2)]), st.booleans(), st.booleans(), st.integers(0, 1 << 20))
 def test_deformable_convolutions(
     tmp_path_factory: Any, sets: tuple[int, int], with_bias: bool, with_mask: bool, seed: int

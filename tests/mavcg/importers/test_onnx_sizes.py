@@ -17,7 +17,11 @@ onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx 
 onnxruntime = pytest.importorskip("onnxruntime", reason="sizes are compared with onnxruntime's")
 from onnx import helper, numpy_helper  # noqa: E402
 
-SHORT = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+from tests.conftest import examples  # noqa: E402
+
+SHORT = settings(
+    max_examples=examples(40, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 F32_MAX, I64_MAX = (1 << 31) - 1, (1 << 63) - 1
 NOTHING = np.zeros(0, np.float32)
 

@@ -13,6 +13,7 @@ from mavcg.objects.library import link_shared
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_zig
+from tests.conftest import examples
 
 TARGETS = ["x86_64-linux-gnu.2.17", "aarch64-linux-gnu.2.17", "aarch64-linux-android"]
 PROTECTION = {"x86_64": ["IBT", "SHSTK"], "aarch64": ["BTI", "PAC", "GCS"]}
@@ -48,7 +49,7 @@ def test_libraries_of_it_are_those_of_the_assembler(target: str, content: bytes,
     assert protection(made[0]) == PROTECTION[known.arch]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30, 7), deadline=None)
 @given(content=binary(max_size=300), align=sampled_from([1, 2, 64, 4096]), arch=sampled_from(["x86_64", "aarch64"]))
 def test_the_symbol_has_the_bytes(
     content: bytes, align: int, arch: str, tmp_path_factory: pytest.TempPathFactory

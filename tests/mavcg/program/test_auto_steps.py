@@ -87,6 +87,7 @@ def test_where_nothing_runs_the_model_decides_where_there_is_one(
     assert all("(model)" in v.why and words in v.why for v, words in zip(built.dropped, dropped, strict=True))
 
 
+@pytest.mark.long
 def test_a_version_that_has_nothing_but_another_order_goes_where_nothing_runs(tmp_path: Path) -> None:
     """A pointer chase: the first build keeps it, so that it can be measured, and says what the next one drops."""
     chase = "long chase(const long *next, long n) { long at = 0; while (n--) at = next[at]; return at; }\n"

@@ -243,6 +243,7 @@ def test_this_machines_versions(folder: Path, mavcg: Any) -> None:
     assert set(needs[f"add.{CORES[0]}"]) < usable_extensions(load_core(CORES[0]))
 
 
+@pytest.mark.long
 def test_a_clang_of_an_older_llvm_keeps_its_own_object(folder: Path) -> None:
     write_clang(folder, "aarch64-linux-musl", "echo '#define __clang_major__ 14'; exit")
     shell(folder, "clang", "-O2", "-flto", "-c", "add.c", "-o", "own.o")

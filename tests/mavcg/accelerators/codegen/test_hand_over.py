@@ -11,6 +11,7 @@ from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.hand_over import HandOver, assign_operations, hand_over
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import Parameters, XGraph, XNode
+from tests.conftest import examples
 from tests.mavcg.accelerators.codegen.test_division import random_dag
 
 ZU2 = find_target("zu2")
@@ -66,7 +67,7 @@ def test_the_hand_over_counts_calls_and_bytes() -> None:
     assert hand_over(graph, divide(graph)) == HandOver(2, 4 * 16 * 16 * 32)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 10))
 @given(integers(0, 10_000))
 def test_where_calls_alone_count_there_are_as_few_as_brute_force_finds(seed: int) -> None:
     """All nodes are tiny here, so that a call costs more than all else."""

@@ -136,6 +136,7 @@ def test_a_layer_as_c(mavcg: Any, tmp_path: Path) -> None:
     assert "void run(" in out.read_text()
 
 
+@pytest.mark.long
 def test_pictures(mavcg: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     planned(mavcg, "alexnet", "--accelerator", "setup-a", "--layer", "conv3", "--plot", tmp_path / "pictures")

@@ -22,6 +22,7 @@ from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.profiles.accelerators import accelerator_of
+from tests.conftest import examples
 from tests.mavcg.accelerators.explore.test_space_file import written
 
 CONV = ConvLayer("conv", oc=24, ic=12, oh=14, ow=14, kh=3, kw=3, ih=14, iw=14, pads=(1, 1, 1, 1))
@@ -71,7 +72,7 @@ def space_of(folder: Path, keys: Mapping[str, list[str]]) -> DesignSpace:
 
 
 @pytest.mark.long
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(15, 5))
 @given(spaces, st.sampled_from(OBJECTIVES))
 def test_the_front_with_bounds_is_the_front_of_all(
     tmp_path: Path, keys: Mapping[str, list[str]], objectives: str

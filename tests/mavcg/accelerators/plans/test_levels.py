@@ -115,7 +115,7 @@ def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Ac
     assert planned.gmac_per_s == best <= planned.best_gmac_per_s
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12, 5))
 @given(layers(), machines())
 def test_nothing_at_all_is_above_the_bound(layer: ConvLayer, accelerator: Accelerator) -> None:
     """Nor of the tiles outside of the space."""

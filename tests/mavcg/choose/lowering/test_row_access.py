@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from mavcg.choose.lowering.row_access import unit_access
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.specs.kernel import View
+from tests.conftest import examples
 
 SIDES = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 15))
 @given(SIDES)
 def test_a_unit_of_a_border_covers_its_elements(sides: list[tuple[int, int, int]]) -> None:
     """Borders have any rank: one of (batch, steps, channels) once ended a build for a board."""

@@ -54,6 +54,7 @@ def test_a_fleet(
     assert set(kept) < set(measured(path))
 
 
+@pytest.mark.long
 def test_a_board(
     mavcg: Any, fleet_of: Callable[[int], LoopbackFleet], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

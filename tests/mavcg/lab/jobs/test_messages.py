@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mavcg.kernels.gemm.tile import pack
 from mavcg.lab.jobs.messages import MARK, Message, MessageError, pack_message
+from tests.conftest import examples
 
 
 class Colour(Enum):
@@ -81,7 +82,7 @@ PICTURES = st.builds(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30, 7))
 @given(PICTURES)
 def test_what_is_sent_arrives(picture: Picture) -> None:
     message = Message(pack_message(picture, task="draw"))
@@ -191,7 +192,7 @@ def test_no_changed_byte_is_accepted(data: st.DataObject) -> None:
         Message(bytes(content))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 15))
 @given(
     st.recursive(
         st.none()

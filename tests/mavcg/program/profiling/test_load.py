@@ -262,7 +262,7 @@ def test_mutated_files_never_end_in_a_traceback(
     accepts_or_refuses(tmp_path / "file", mutated(content, edits))
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15, 5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=EDITS)
 def test_mutated_perf_data_never_ends_in_a_traceback(
     recorded: Path, tmp_path: Path, edits: list[tuple[float, int, bytes]]

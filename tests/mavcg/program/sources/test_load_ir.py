@@ -191,7 +191,7 @@ def check_any_damage_is_text_or_one_error(path: Path, data: bytes) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=12, **FEW)  # type: ignore[arg-type]
+@settings(max_examples=examples(12, 5), **FEW)  # type: ignore[arg-type]
 @given(edits=edits, cut=st.integers(0, 1 << 20), as_text=st.booleans())
 def test_damaged_ir(
     tmp_path: Path, bitcode: bytes, text: bytes, edits: list[tuple[int, int]], cut: int, as_text: bool
