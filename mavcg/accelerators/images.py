@@ -9,6 +9,7 @@ from mavcg.accelerators.float_reference import arrange_inputs
 from mavcg.accelerators.image.host import HostTensor
 from mavcg.accelerators.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
+from mavcg.files.array_file import read_arrays
 from mavcg.graph import Array
 
 SEEDED_IMAGES = 2
@@ -30,12 +31,8 @@ def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
     For each input the file has an array of one image, or of several that are concatenated or stacked.
     Raises: MavcgError naming file, input and shapes.
     """
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        names = [node.name for node in graph.inputs()]
-        given = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {names[0]: loaded}
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise MavcgError(f"--calibrate {path}: no arrays could be read ({error}); give a .npz file") from error
+    loaded = read_arrays(path, f"--calibrate {path}", "give a .npz file")
+    given = loaded if isinstance(loaded, Mapping) else {node.name: loaded for node in graph.inputs()[:1]}
     stacks = {}
     for node in graph.inputs():
         if node.name not in given:

@@ -44,6 +44,13 @@ def run_inspect(options: InspectOptions) -> None:
     mavcg inspect libapp.so --network detector
     mavcg inspect libapp.so --sbom libapp.cdx.json
     """
+    from mavcg.objects.inspection import note_errors
+
+    with note_errors(options.library):
+        _inspect(options)
+
+
+def _inspect(options: InspectOptions) -> None:
     from mavcg.objects.inspection import application_of, blas_of, inspect_library, model_of, network_of_library
 
     library, network = options.library, options.network

@@ -1,27 +1,24 @@
 """Arrays of commands: those of the option --input, from .npy and .npz files, and outputs, written and summarised."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
+from mavcg.files.array_file import read_arrays
 
 Array = NDArray[Any]
 
 
-def load_array_file(file: str, option: str) -> Any:
-    """Return what NumPy reads from a .npy or .npz file. option: option with its value, with which errors begin.
+def load_array_file(file: str, option: str) -> Array | Mapping[str, Array]:
+    """Return the array of a .npy file, or those of a .npz file by name. option: with its value, begins errors.
 
     Raises: MavcgError.
     """
-    try:
-        return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise MavcgError(f"{option}: no array could be read ({error}); give a .npy or .npz file") from error
+    return read_arrays(Path(file), option, "give a .npy or .npz file")
 
 
 def named_input_arrays(names: Sequence[str], options: Sequence[str], owner: str = "the model") -> dict[str, Array]:
@@ -36,10 +33,14 @@ def named_input_arrays(names: Sequence[str], options: Sequence[str], owner: str 
         if not equals or (name not in names and Path(text).exists()):
             name, file = "", text
         loaded = load_array_file(file, f"--input {text}")
-        arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
+        arrays = loaded if isinstance(loaded, Mapping) else {name: loaded}
         for key, array in arrays.items():
             input_name = key if key in names else next((n for n in names if n not in by_name), "")
-            if (key and key not in names and not hasattr(loaded, "files")) or not input_name or input_name in by_name:
+            if (
+                (key and key not in names and not isinstance(loaded, Mapping))
+                or not input_name
+                or input_name in by_name
+            ):
                 raise MavcgError(
                     f"--input {text}: {owner} has no such input, or it has an array already; its inputs are "
                     f"{', '.join(names)}"
@@ -71,7 +72,7 @@ def read_buffers(files: Sequence[str]) -> list[bytes]:
     contents = []
     for text in files:
         loaded = load_array_file(text, f"--input {text}")
-        if hasattr(loaded, "files"):
+        if isinstance(loaded, Mapping):
             raise MavcgError(
                 f"--input {text}: has several arrays, and a buffer takes one; give a .npy file for each buffer"
             )

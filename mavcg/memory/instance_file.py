@@ -47,7 +47,7 @@ def read_instance(path: Path) -> dict[str, LiveBuffer]:
     columns = next((names for names in COLUMNS if set(names) <= set(header)), None)
     if columns is None:
         expected = " or ".join(",".join(names) for names in COLUMNS)
-        raise MavcgError(f"{path}: line 1: its columns are '{','.join(header)}'; name them {expected}")
+        raise MavcgError(f"{path}: line 1: its columns are {','.join(header)!r}; name them {expected}")
     buffers: dict[str, LiveBuffer] = {}
     for number, row in rows[1:]:
         location = f"{path}: line {number}"
@@ -57,10 +57,10 @@ def read_instance(path: Path) -> dict[str, LiveBuffer]:
         name = cells[columns[0]]
         first, end, size = (_whole_number(location, column, cells[column]) for column in columns[1:])
         if name in buffers:
-            raise MavcgError(f"{location}: {columns[0]} '{name}' appears twice; give each buffer a different name")
+            raise MavcgError(f"{location}: {columns[0]} {name!r} appears twice; give each buffer a different name")
         if end <= first or size < 0:
             raise MavcgError(
-                f"{location}: buffer '{name}' has {columns[1]} {first}, {columns[2]} {end}, size {size}; "
+                f"{location}: buffer {name!r} has {columns[1]} {first}, {columns[2]} {end}, size {size}; "
                 f"{columns[2]} is exclusive and lies above {columns[1]}, and no size is below 0"
             )
         buffers[name] = LiveBuffer(size, first, end)
@@ -71,7 +71,7 @@ def _whole_number(location: str, column: str, text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise MavcgError(f"{location}: {column} '{text}': is not a whole number; correct it") from None
+        raise MavcgError(f"{location}: {column} {text!r}: is not a whole number; correct it") from None
     if abs(value) > _LARGEST:
         raise MavcgError(f"{location}: {column} {text}: is beyond {_LARGEST}; use a larger unit")
     return value

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -88,11 +87,9 @@ def _read_set(path: Path, types: Mapping[str, TensorType]) -> list[Array]:
     """Read a set of inputs: a .npz file has an array for each input by name, a .npy file that of the only input."""
     option = f"--calibrate: {path}"
     loaded = load_array_file(str(path), option)
-    if hasattr(loaded, "files"):
-        try:
-            arrays = {name: loaded[name] for name in loaded.files if name in types}
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
-            raise MavcgError(f"{option}: no array could be read ({error}); write it by numpy.savez") from error
+    arrays: Mapping[str, Array]
+    if isinstance(loaded, Mapping):
+        arrays = loaded
     elif len(types) == 1:
         arrays = dict.fromkeys(types, loaded)
     else:

@@ -1,13 +1,30 @@
 """Reads sizes, symbols and notes of built files, ELF or Mach-O, and describes a built library for `mavcg inspect`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.objects import elf, macho
 from mavcg.toolchain.target import Target
+
+
+@contextmanager
+def note_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of a file's reader into MavcgError.
+
+    Raises: MavcgError where the file is damaged, or has a note that no mavcg wrote.
+    """
+    try:
+        yield
+    except (MavcgError, OSError):  # the latter also of what prints the note
+        raise
+    except Exception as error:  # pyelftools may raise any class; a note may have any keys and values
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        kind = "Mach-O" if macho.is_macho(path) else "ELF"
+        raise MavcgError(f"{path}: a damaged {kind} file ({reason}); build it again") from error
 
 
 def loaded_bytes(path: Path) -> int:
@@ -15,22 +32,26 @@ def loaded_bytes(path: Path) -> int:
 
     Raises: MavcgError for a file of another format.
     """
-    return macho.loaded_bytes(path) if macho.is_macho(path) else elf.loaded_bytes(path)
+    with note_errors(path):
+        return macho.loaded_bytes(path) if macho.is_macho(path) else elf.loaded_bytes(path)
 
 
 def symbol_bytes(path: Path, symbol: str) -> int:
     """Return the size of a function's code, in bytes; 0 if the file does not define it."""
-    return macho.symbol_bytes(path, symbol) if macho.is_macho(path) else elf.symbol_bytes(path, symbol)
+    with note_errors(path):
+        return macho.symbol_bytes(path, symbol) if macho.is_macho(path) else elf.symbol_bytes(path, symbol)
 
 
 def imports_of(path: Path) -> tuple[list[str], list[str]]:
     """Return the (libraries, symbols) that a file imports; an object has no list of libraries."""
-    return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.imports_of(path)
+    with note_errors(path):
+        return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.imports_of(path)
 
 
 def notes(path: Path) -> list[dict[str, Any]]:
     """Read the JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
-    return macho.notes(path) if macho.is_macho(path) else elf.notes(path)
+    with note_errors(path):
+        return macho.notes(path) if macho.is_macho(path) else elf.notes(path)
 
 
 def note_assembly(value: Any, target: Target) -> str:
@@ -63,8 +84,6 @@ def growth_percent(
     extra = sum(int(s["multi_bytes"]) - int(s["single_bytes"]) for s in summaries) + runtime_bytes
     return 100 * extra / max(1, total_bytes - extra)
 
-
-T = TypeVar("T")
 
 HAS_SETTINGS = "has_settings"  # key of notes: False if the selector has no MAVCG_CPU_MAP and MAVCG_TRACE
 
@@ -112,7 +131,8 @@ def inspect_library(path: Path) -> Inspection:
 
     Raises: MavcgError for a file that is not ELF, is damaged, or has no version made by mavcg.
     """
-    return _guard(_inspect, path)
+    with note_errors(path):
+        return _inspect(path)
 
 
 def model_of(path: Path) -> dict[str, Any] | None:
@@ -120,7 +140,8 @@ def model_of(path: Path) -> dict[str, Any] | None:
 
     Raises: as inspect_library.
     """
-    return _guard(_model_note, path)
+    with note_errors(path):
+        return _model_note(path)
 
 
 def blas_of(path: Path) -> dict[str, Any] | None:
@@ -128,7 +149,8 @@ def blas_of(path: Path) -> dict[str, Any] | None:
 
     Raises: as inspect_library.
     """
-    return _guard(_blas_note, path)
+    with note_errors(path):
+        return _blas_note(path)
 
 
 def application_of(path: Path) -> dict[str, Any] | None:
@@ -136,7 +158,8 @@ def application_of(path: Path) -> dict[str, Any] | None:
 
     Raises: as inspect_library.
     """
-    return _guard(_application_note, path)
+    with note_errors(path):
+        return _application_note(path)
 
 
 def versions_text(note: Mapping[str, Any]) -> str:
@@ -162,15 +185,6 @@ def network_of_library(path: Path, network: str | None) -> dict[str, Any] | None
         raise MavcgError(f"{given}; give --network with one of {', '.join(names)}")
     note: dict[str, Any] = application["networks"][names.index(network)]
     return note
-
-
-def _guard(read: Callable[[Path], T], path: Path) -> T:
-    try:
-        return read(path)
-    except MavcgError:
-        raise
-    except Exception as error:  # for a damaged file pyelftools may raise any class
-        raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
 
 
 def _inspect(path: Path) -> Inspection:

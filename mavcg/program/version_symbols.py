@@ -8,7 +8,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
 from mavcg.objects.elf import function_symbols, is_static_program
-from mavcg.objects.inspection import HAS_SETTINGS, inspect_library, notes
+from mavcg.objects.inspection import HAS_SETTINGS, inspect_library, note_errors, notes
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,29 @@ def read_library(path: Path) -> VersionedLibrary:
 
     Raises: MavcgError if a file has no versions, its symbols are stripped, or MAVCG_CPU_MAP cannot choose versions.
     """
+    with note_errors(path):
+        code_labels, symbols, copies = _code_and_symbols(path)
+        cores = VersionedLibrary(path, code_labels, symbols, copies).cores  # of notes that lack a generic version
+    has_settings = not any(note.get(HAS_SETTINGS) is False for note in notes(path))
+    if not has_settings and is_static_program(path):
+        raise MavcgError(
+            f"{path}: is a static program, whose small selector has no MAVCG_CPU_MAP, by which its versions are run in "
+            "turn; measure a build with --runtime static"
+        )
+    library = VersionedLibrary(path, code_labels, symbols, copies, has_settings)
+    if not cores:
+        raise MavcgError(f"{path}: every function has one version for all cores; there is nothing to measure")
+    if not symbols:
+        raise MavcgError(
+            f"{path}: its symbols are stripped, so samples cannot be assigned to versions; measure before strip"
+        )
+    return library
+
+
+def _code_and_symbols(
+    path: Path,
+) -> tuple[dict[str, list[Mapping[str, str]]], dict[str, tuple[str, str]], frozenset[str]]:
+    """Return `code_labels`, `symbols` and `copies` of a VersionedLibrary."""
     code_labels: dict[str, list[Mapping[str, str]]] = {}
     for function in inspect_library(path).functions:
         versions = function["versions"]
@@ -83,17 +106,4 @@ def read_library(path: Path) -> VersionedLibrary:
             symbols[symbol] = (name, label)
         else:
             copies.add(symbol)
-    has_settings = not any(note.get(HAS_SETTINGS) is False for note in notes(path))
-    if not has_settings and is_static_program(path):
-        raise MavcgError(
-            f"{path}: is a static program, whose small selector has no MAVCG_CPU_MAP, by which its versions are run in "
-            "turn; measure a build with --runtime static"
-        )
-    library = VersionedLibrary(path, code_labels, symbols, frozenset(copies), has_settings)
-    if not library.cores:
-        raise MavcgError(f"{path}: every function has one version for all cores; there is nothing to measure")
-    if not symbols:
-        raise MavcgError(
-            f"{path}: its symbols are stripped, so samples cannot be assigned to versions; measure before strip"
-        )
-    return library
+    return code_labels, symbols, frozenset(copies)

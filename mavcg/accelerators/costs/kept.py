@@ -38,11 +38,12 @@ class GroupCostFile(Database):
 
         The tuple is (None,) for a group that cannot run.
         """
-        rows = self.rows("SELECT cycles, tile FROM group_costs WHERE key = ? AND provider = ?", (key, provider))
-        if not rows:
-            return None
-        ((cycles, tile),) = rows
-        return (None,) if cycles is None else (GroupCost(float(cycles), self._tile(tile)),)
+        with self.errors():
+            rows = self.rows("SELECT cycles, tile FROM group_costs WHERE key = ? AND provider = ?", (key, provider))
+            if not rows:
+                return None
+            ((cycles, tile),) = rows
+            return (None,) if cycles is None else (GroupCost(float(cycles), self._tile(tile)),)
 
     def put(self, provider: str, costs: Sequence[tuple[str, GroupCost | None]]) -> None:
         """Store costs by key; None for a group that cannot run."""

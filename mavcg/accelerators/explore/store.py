@@ -50,8 +50,12 @@ class ExplorationStore(Database):
             raise
 
     def tilings(self) -> dict[tuple[str, str, str], Row]:
-        """Return all rows of tilings by key (tiling_key)."""
-        return {row[:3]: row[3:] for row in self.rows("SELECT * FROM tilings")}
+        """Return all rows of tilings by key (tiling_key). Raises: MavcgError for a row that is no tiling's."""
+        with self.errors():
+            rows = {row[:3]: row[3:] for row in self.rows("SELECT * FROM tilings")}
+            for row in rows.values():
+                _check_tiling(row)
+            return rows
 
     def tiling_key(self, key: SearchKey) -> tuple[str, str, str]:
         """Return the key of a search in the store."""
@@ -69,8 +73,12 @@ class ExplorationStore(Database):
             connection.executemany(_PUT_TILING, [(*self.tiling_key(k), *row_of(t)) for k, t in entries.items()])
 
     def simulations(self) -> dict[str, Row]:
-        """Return all rows of simulations by key."""
-        return {row[0]: row[1:] for row in self.rows("SELECT * FROM simulations")}
+        """Return all rows of simulations by key. Raises: MavcgError for a row that is no simulation's."""
+        with self.errors():
+            rows = {row[0]: row[1:] for row in self.rows("SELECT * FROM simulations")}
+            for row in rows.values():
+                _check_figures(row)
+            return rows
 
     def put_simulations(self, entries: Mapping[str, Row]) -> None:
         """Store the results of simulations. Raises: MavcgError for a full disk."""
@@ -79,8 +87,12 @@ class ExplorationStore(Database):
             connection.executemany("INSERT OR REPLACE INTO simulations VALUES (?, ?, ?, ?)", rows)
 
     def predictions(self) -> dict[str, str]:
-        """Return all predictions by key."""
-        return dict(self.rows("SELECT * FROM predictions"))
+        """Return all predictions by key. Raises: MavcgError for a row that is no prediction's."""
+        with self.errors():
+            predictions: dict[str, str] = dict(self.rows("SELECT * FROM predictions"))
+            if not all(type(text) is str for text in predictions.values()):
+                raise ValueError("a prediction that is no text")
+            return predictions
 
     def put_predictions(self, entries: Mapping[str, str]) -> None:
         """Store the results of predictions. Raises: MavcgError for a full disk."""
@@ -110,6 +122,22 @@ def row_of(tiling: TileTraffic | None) -> Row:
         return (None, None, None, "", "")
     tile = " ".join(map(str, tiling.tile))
     return (tiling.input_bytes, tiling.weight_bytes, tiling.output_bytes, tile, tiling.dataflow)
+
+
+def _check_tiling(row: Row) -> None:
+    """Raise ValueError for a row that row_of did not make: a database may be somebody else's."""
+    figures, texts = row[:3], row[3:]
+    if [type(text) for text in texts] != [str, str] or not (
+        figures == (None,) * 3 or all(type(figure) is int for figure in figures)
+    ):
+        raise ValueError(f"{row!r} is no tiling")
+    tiling_of(row)
+
+
+def _check_figures(row: Row) -> None:
+    """Raise ValueError for a row that is not cycles, bytes and millijoules of a simulation, or empty."""
+    if row != (None,) * 3 and not ([type(figure) for figure in row] == [int, int, float] and min(row) >= 0):
+        raise ValueError(f"{row!r} are no figures of a simulation")
 
 
 def tiling_of(row: Row) -> TileTraffic | None:

@@ -34,7 +34,12 @@ _OF_CPU = (
 )
 _OF_ZONE = ("type", "temp")
 _MARK = "@@mavcg "
-_FILE_NAME = re.compile(r"(?:proc|sys)/[\w./-]+", re.A)
+# Only files that the script asks for: a name that a board makes up could be a folder of another's.
+_OF_CPU_NAME = "|".join(map(re.escape, _OF_CPU))
+_FILE_NAME = re.compile(
+    rf"{'|'.join(map(re.escape, _FILES))}|{_CPU_FOLDER}/cpu[0-9]{{1,5}}/(?:{_OF_CPU_NAME})"
+    rf"|sys/class/thermal/thermal_zone[0-9]{{1,5}}/(?:{'|'.join(_OF_ZONE)})"
+)
 ARCHES = {"aarch64": "aarch64", "arm64": "aarch64", "x86_64": "x86_64"}
 
 
@@ -99,7 +104,7 @@ def facts_of(text: str) -> MachineFacts:
     """Parse the output of facts_script."""
     texts = _texts(text)
     arch = ARCHES.get(_word(texts, ":arch"), _word(texts, ":arch"))
-    files = {name: content for name, content in texts.items() if _FILE_NAME.fullmatch(name) and ".." not in name}
+    files = {name: content for name, content in texts.items() if _FILE_NAME.fullmatch(name)}
     online = _list(files, f"{_CPU_FOLDER}/online")
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", files.get("proc/self/status", ""), re.MULTILINE)
     allowed_cpus = _parse_numbers(allowed[1]) if allowed else None
@@ -118,7 +123,7 @@ def facts_of(text: str) -> MachineFacts:
         )
         for cpu, core, how in _detect_cores(files)
     )
-    memory = re.search(r"^MemAvailable:\s*(\d+) kB", files.get("proc/meminfo", ""), re.MULTILINE)
+    memory = re.search(r"^MemAvailable:\s*([0-9]{1,18}) kB", files.get("proc/meminfo", ""), re.MULTILINE)
     model = _word(texts, ":product") or files.get("proc/device-tree/model", "").strip("\0\n ")
     return MachineFacts(
         arch,
@@ -183,7 +188,7 @@ def _free_bytes(table: str) -> int | None:
     """Return the free bytes in df's output: fourth column of the last line, in KiB; None for old Android's units."""
     lines = table.strip().splitlines()
     words = lines[-1].split() if len(lines) > 1 else []
-    return int(words[3]) * 1024 if len(words) > 3 and words[3].isdigit() else None
+    return int(words[3]) * 1024 if len(words) > 3 and re.fullmatch("[0-9]{1,18}", words[3]) else None
 
 
 def _temperatures(files: dict[str, str]) -> tuple[tuple[str, float], ...]:

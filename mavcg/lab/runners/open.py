@@ -9,6 +9,7 @@ from mavcg.lab.runners.adb import find_device
 from mavcg.lab.runners.finished import RunnerError
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.ssh import parse_ssh
+from mavcg.text.terminal import one_line
 
 FORMS = "local, ssh:user@host, ssh:user@host:port, adb or adb:SERIAL"
 
@@ -65,7 +66,7 @@ def check_runner(text: str) -> None:
         raise RunnerError(f"--runner {text}: only `mavcg tune` takes a fleet's file; here give {FORMS}")
     elif text not in ("local", "adb") and not (kind == "adb" and address):
         raise RunnerError(
-            f"--runner {text}: is not a runner; give {FORMS}; `mavcg tune` also takes fleet:FILE and simulate"
+            f"--runner {one_line(text)}: is not a runner; give {FORMS}; `mavcg tune` also takes fleet:FILE and simulate"
         )
 
 

@@ -14,6 +14,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.lab.runners.client import run_client
 from mavcg.lab.runners.finished import ConnectionLost, RunnerError
 from mavcg.lab.runners.transport import last_line
+from mavcg.text.terminal import one_line
 
 COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first arguments, such as "ssh -F board.conf"
 CONNECT_S = 10
@@ -145,6 +146,8 @@ def parse_ssh(text: str) -> SshTransport:
     match = _HOST.fullmatch(text)
     port = int(match["port"]) if match and match["port"] else None
     if match is None or (port is not None and not 0 < port < 65536):
-        raise RunnerError(f"--runner ssh:{text}: is not a user and host; write ssh:user@host or ssh:user@host:port")
+        raise RunnerError(
+            f"--runner ssh:{one_line(text)}: is not a user and host; write ssh:user@host or ssh:user@host:port"
+        )
     user = f"{match['user']}@" if match["user"] else ""
     return SshTransport(user + match["host"].strip("[]"), port)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
+from mavcg.files.array_file import read_arrays
 from mavcg.graph import DTYPES, TensorType
 
 Sample = Mapping[str, NDArray[Any]]
@@ -28,11 +29,8 @@ def read_samples(folder: Path, names: Sequence[str]) -> tuple[Sample, ...]:
 
 
 def _read(path: Path, names: Sequence[str]) -> Sample:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {names[0]: loaded}
-    except (OSError, ValueError, EOFError) as error:
-        raise MavcgError(f"--inputs: {path}: no array could be read ({error}); save it by numpy.save") from error
+    loaded = read_arrays(path, f"--inputs: {path}", "save it by numpy.save")
+    arrays = loaded if isinstance(loaded, Mapping) else {names[0]: loaded}
     if set(arrays) != set(names):
         found, wanted = ", ".join(sorted(arrays)), ", ".join(names)
         raise MavcgError(

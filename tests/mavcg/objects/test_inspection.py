@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from mavcg.cli.inspect import InspectOptions, run_inspect
 from mavcg.errors import MavcgError
 from mavcg.objects.elf import note_assembly
 from mavcg.objects.inspection import growth_percent, inspect_library
+from mavcg.program.version_symbols import read_library
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
@@ -74,3 +76,23 @@ def test_a_note_that_is_no_json(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"functions"', b"'functions'"))
     with pytest.raises(MavcgError, match="all.o: its .note.mavcg is damaged"):
         inspect_library(path)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"functions": [{}], "refused": {}},
+        {"functions": 3, "refused": {}},
+        {"functions": [{"name": "f", "versions": [{"core": "cortex-a55"}], "dropped": []}], "refused": {}},
+        {"functions": [{"name": "f", "versions": [], "dropped": [3]}], "refused": []},
+        {"model": "a"},
+        {"blas": 1},
+        {"application": "a", "networks": [3]},
+    ],
+)
+def test_notes_that_no_mavcg_wrote(tmp_path: Path, note: Any) -> None:
+    path = library(tmp_path, {"single_bytes": 1, "multi_bytes": 1, **note})
+    for look in (read_library, lambda path: run_inspect(InspectOptions(path))):
+        with pytest.raises(MavcgError) as refused:
+            look(path)
+        assert "\n" not in str(refused.value) and str(path) in str(refused.value)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.objects import macho
+from mavcg.objects import inspection, macho
 from mavcg.toolchain.zig import run_zig
 
 # Three functions of 12, 8 and 4 bytes, 16 bytes of constants, 64 of zeros that no file holds, one name from elsewhere.
@@ -62,3 +62,19 @@ def test_other_files_are_not_macho(tmp_path: Path) -> None:
 
     assert not macho.is_macho(other)
     assert not macho.is_macho(tmp_path / "absent")
+
+
+def test_damage_anywhere_is_named_by_every_door(made: Path, tmp_path: Path) -> None:
+    """Of headers and load commands; what the commands point to is checked where it is read."""
+    good, path = made.read_bytes(), tmp_path / "damaged.o"
+    doors = (inspection.loaded_bytes, inspection.imports_of, inspection.notes, inspection.inspect_library)
+    refused = 0
+    for at in range(4, 400):
+        path.write_bytes(good[:at] + b"\xfe" + good[at + 1 :])
+        for door in doors:
+            try:
+                door(path)
+            except MavcgError as error:
+                refused += 1
+                assert "\n" not in str(error)
+    assert refused > 100

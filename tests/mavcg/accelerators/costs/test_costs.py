@@ -137,6 +137,15 @@ def test_a_damaged_tile_is_said(tmp_path: Path) -> None:
         file.get("k", "simulated")
 
 
+def test_cycles_that_are_no_number_are_said(tmp_path: Path) -> None:
+    with GroupCostFile(tmp_path / "costs.sqlite") as file:
+        file.put("simulated", [("k", GroupCost(3.0, GroupTile(1, 2, 3, 4)))])
+    with sqlite3.connect(tmp_path / "costs.sqlite") as raw:
+        raw.execute("UPDATE group_costs SET cycles = 'many'")
+    with GroupCostFile(tmp_path / "costs.sqlite") as file, pytest.raises(MavcgError, match="delete it, or name"):
+        file.get("k", "simulated")
+
+
 def test_ridge_error_is_that_of_samples_left_out() -> None:
     """The closed form against fits without each sample, at the same penalty and standardisation."""
     random = np.random.default_rng(0)

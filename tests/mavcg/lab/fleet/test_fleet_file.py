@@ -56,6 +56,8 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
         ),
         ("[rules]\nslow = 1.5\nhot_celsius = 70", "rules = 3", "rules: 3 is not a table"),
         ('"rk3588"', '"rk9999"', "board[0].type: "),
+        ('"adb:R58M12"', r'"us\nb"', "board[1].runner: us b: is not a runner; give local, ssh:"),
+        ('"adb:R58M12"', r'"ssh:a\nb"', "board[1].runner: ssh:a b: is not a user and host"),
         ('"adb:R58M12"', '"usb:1"', "board[1].runner: usb:1: is not a runner; give local, ssh:"),
         ('"adb:R58M12"', '"fleet:other.toml"', "board[1].runner: fleet:other.toml: only `mavcg tune` takes a fleet"),
         ('"adb:R58M12"', '"ssh:pi@10.0.0.7"', 'board[1].runner: "ssh:pi@10.0.0.7" is also the runner of desk-1'),

@@ -157,3 +157,23 @@ def test_what_a_machine_tells(ends: str) -> None:
 
 def test_a_machine_that_tells_nothing() -> None:
     assert facts_of("") == MachineFacts("", "", "", ())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("proc/cpuinfo", "proc/cpuinfo/x"),
+        ("sys/devices/x", "sys/devices"),
+        ("sys/class/thermal/thermal_zone0/temp/x", "sys/class/thermal/thermal_zone0/temp"),
+        ("proc/" + "x" * 300,),
+        ("sys/devices/system/cpu/cpu7/../../../../../x",),
+    ],
+)
+def test_names_of_files_that_a_board_makes_up_are_not_written(names: tuple[str, ...]) -> None:
+    facts_of("".join(f"\n@@mavcg {name}\n1\n" for name in names))
+
+
+def test_numbers_that_a_board_makes_up() -> None:
+    told = "\n@@mavcg :free\nx\n1 2 3 \u00b2\n\n@@mavcg proc/meminfo\nMemAvailable: " + "9" * 5000 + " kB\n"
+    facts = facts_of(told)
+    assert (facts.free_bytes, facts.memory_bytes) == (None, None)
