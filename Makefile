@@ -74,9 +74,9 @@ test-gpu: setup ## the CUDA kernels on this machine's GPU; "not run" without one
 
 FUZZ_SECONDS ?= 300
 FUZZ_TARGETS ?=
-fuzz: setup ## coverage-guided fuzzing, FUZZ_SECONDS (300) all together; fuzz/README.md
+fuzz: setup ## coverage-guided fuzzing of every reader, MINUTES or FUZZ_SECONDS (300) all together; fuzz/README.md
 	@bash scripts/fuzz_compiler.sh
-	@$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+	@$(BIN)/python -m fuzz.run $(if $(MINUTES),--minutes $(MINUTES),--seconds $(FUZZ_SECONDS)) $(FUZZ_TARGETS)
 
 FIGURES ?=
 figures: setup ## the headline figures (30 minutes), README and docs/figures.md; FIGURES="--only dispatch": these alone

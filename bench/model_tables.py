@@ -330,13 +330,20 @@ def differential(record: Record, table: Table) -> str:
 def fuzz_targets(record: Record, table: Table) -> str:
     """Return the table of executions and coverage of each fuzz target."""
     rows = [
-        [row["target"], row["executions"], row["edges"], row["features"] or "-", row["corpus"], int(bool(row["fault"]))]
+        [
+            row["target"],
+            row["executions"],
+            row["edges"],
+            f"{row['reached']} of {row['lines']}" if row["lines"] else "-",
+            row["corpus"],
+            int(bool(row["fault"])),
+        ]
         for row in record["targets"]
     ]
     of_c = any(row["language"] == "C" for row in record["targets"])
     text = "Counted by libFuzzer, " + ("with the address and undefined-behaviour sanitizers; " if of_c else "")
-    text += "edges and features: of the code that was reached."
-    return f"{text}\n\n" + table(["target", "executions", "edges", "features", "inputs kept", "faults"], rows)
+    text += "edges: of the code that was reached; lines: of the readers of fuzz/readers.toml, by the inputs kept."
+    return f"{text}\n\n" + table(["target", "executions", "edges", "lines reached", "inputs kept", "faults"], rows)
 
 
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {

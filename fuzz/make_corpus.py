@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.fuzz_seeds import caffe_network, float_network, qdq_network, tflite_network
+from fuzz.corpus_binaries import binary_corpora
+from fuzz.corpus_files import perf_corpora, text_corpora
 from mavcg.files.whole_file import write_whole
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -140,6 +142,9 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
     yield "build_file", "program", BUILD_FILE.encode()
     yield "build_file", "project", PROJECT_FILE.encode()
     yield from c_corpora()
+    yield from text_corpora()
+    yield from perf_corpora(PERF_SCRIPT, PERF_REPORT)
+    yield from binary_corpora()
     yield (
         "compile_commands",
         "two_units",

@@ -1,15 +1,17 @@
-"""Run fuzz targets: `python -m fuzz.run [--seconds S] [--runs N] [--record] [TARGET ..]`.
+"""Run fuzz targets: `python -m fuzz.run [--minutes M] [--runs N] [--record] [TARGET ..]`.
 
 The exit status is 1 where a target has a fault."""
 
 import argparse
 import importlib.util
+import json
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fuzz.targets import NAMES
@@ -28,7 +30,8 @@ class Ran:
     """The result of a target's run.
 
     executions: inputs run. edges, features: that they reached, as libFuzzer counts them. corpus: inputs kept.
-    fault: the last lines of its output, or "" where there was none. language: Python or C.
+    fault: the last lines of its output, or "" where there was none. language: Python or C. reached, lines: lines of the
+    target's readers that its corpora reach, of how many; 0, 0 where they are not counted.
     """
 
     target: str
@@ -39,6 +42,13 @@ class Ran:
     corpus: int
     seconds: float
     fault: str
+    reached: int = 0
+    lines: int = 0
+
+    @property
+    def share(self) -> str:
+        """The share of the readers' lines that are reached, or ""."""
+        return f"{self.reached / self.lines:.0%} of {self.lines} lines" if self.lines else ""
 
 
 def commands(names: Sequence[str] = ()) -> Mapping[str, tuple[str, list[str]]]:
@@ -88,7 +98,39 @@ def run_target(name: str, language: str, command: Sequence[str], seconds: float 
         options.append(f"-runs={runs}")
     started = time.monotonic()
     done = subprocess.run([*command, *options], cwd=FOLDER.parent, capture_output=True, text=True, errors="replace")
-    return ran(name, language, done.returncode, done.stdout + done.stderr, time.monotonic() - started)
+    result = ran(name, language, done.returncode, done.stdout + done.stderr, time.monotonic() - started)
+    folders = [folder for folder in (kept, committed) if folder.is_dir()]
+    reached, lines = (python_lines if language == "Python" else c_lines)(name, Path(command[0]), folders)
+    return replace(result, reached=reached, lines=lines)
+
+
+def python_lines(name: str, _program: Path, folders: Sequence[Path]) -> tuple[int, int]:
+    """Return (lines of the target's readers that inputs reach, all lines); in a process that Atheris is not in."""
+    command = [sys.executable, "-m", "fuzz.line_share", name, *map(str, folders)]
+    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True)
+    shares = json.loads(done.stdout) if done.returncode == 0 else {}
+    return sum(reached for reached, _ in shares.values()), sum(lines for _, lines in shares.values())
+
+
+def c_lines(name: str, program: Path, folders: Sequence[Path]) -> tuple[int, int]:
+    """Return (lines of the target's C that inputs reach, all lines), by the program that build.sh made for it."""
+    counting = program.parent / "lines" / name
+    if not counting.is_file():
+        return 0, 0
+    raw, merged = counting.with_suffix(".raw"), counting.with_suffix(".merged")
+    tools = {"LLVM_PROFILE_FILE": str(raw), **os.environ}
+    subprocess.run([str(counting), "-runs=0", *map(str, folders)], capture_output=True, env=tools)
+    version = (program.parent / "lines/version").read_text().strip()
+    merge = [f"llvm-profdata{version}", "merge", "-sparse", str(raw), "-o", str(merged)]
+    export = [f"llvm-cov{version}", "export", "-summary-only", f"-instr-profile={merged}", str(counting)]
+    try:
+        subprocess.run(merge, check=True, capture_output=True)
+        summary = subprocess.run(export, check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return 0, 0
+    files = [file for file in json.loads(summary)["data"][0]["files"] if "/fuzz/c/" not in file["filename"]]
+    counts = [file["summary"]["lines"] for file in files]
+    return sum(count["covered"] for count in counts), sum(count["count"] for count in counts)
 
 
 def ran(name: str, language: str, status: int, output: str, seconds: float) -> Ran:
@@ -110,8 +152,6 @@ def _fault(output: str) -> str:
 
 def record(results: Sequence[Ran], command: str) -> None:
     """Put targets into their languages' records; what these have of other targets stays."""
-    import json
-
     from bench.record import RESULTS, facts, write
 
     for name, language in (("fuzz_targets", "Python"), ("fuzz_c_targets", "C")):
@@ -129,20 +169,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz.run", description="Coverage-guided fuzzing")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="all")
     parser.add_argument("--seconds", type=float, help="of all targets together")
+    parser.add_argument("--minutes", type=float, help="the same")
     parser.add_argument("--runs", type=int, help="executions of each target")
     parser.add_argument("--record", action="store_true", help="into bench/results/fuzz_*targets.json")
     arguments = parser.parse_args()
     chosen = commands(arguments.targets)
-    seconds = arguments.seconds if arguments.seconds or arguments.runs else 300.0
+    seconds = arguments.seconds or (arguments.minutes and arguments.minutes * 60)
+    seconds = seconds if seconds or arguments.runs else 300.0
     results = []
     for name, (language, command) in chosen.items():
         result = run_target(name, language, command, seconds and seconds / len(chosen), arguments.runs)
         results.append(result)
         print(
             f"{name}: {result.executions} executions, {result.edges} edges, {result.corpus} inputs kept, "
-            f"{result.seconds:.0f} s" + (f"\n{result.fault}" if result.fault else ""),
+            f"{result.share or 'lines not counted'}, {result.seconds:.0f} s"
+            + (f"\n{result.fault}" if result.fault else ""),
             flush=True,
         )
+    print(f"{len(results)} targets, {sum(result.executions for result in results)} executions")
     if arguments.record:
         record(results, f"fuzz.run{f' --runs {arguments.runs}' if arguments.runs else ''} --record")
     sys.exit(1 if any(result.fault for result in results) else 0)

@@ -15,5 +15,6 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 def file_with(data: bytes, name: str) -> Path:
     """A file of these bytes; the next call with the same name overwrites it."""
     path = Path(_folder().name) / name
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     return path

@@ -2,9 +2,14 @@
 
 from functools import cache
 
+from fuzz.mutation.lines import line_mutator
 from fuzz.targets import call_target
 
 PACKAGES = ("mavcg.passes.asm",)
+mutate = line_mutator(
+    "ldr str ldp fmla b.ne cbz subs ret q0 x0 sp #16 [x0] ! .L1: .rept 3 .endr .macro .cfi_endproc "
+    "v0.4s lsl adrp .size .p2align 4"
+)
 
 
 @cache

@@ -1,9 +1,11 @@
 """mavcg.toml: the tables of a build file."""
 
+from fuzz.mutation.trees import toml_mutator
 from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
-PACKAGES = ("mavcg.program.buildfile", "mavcg.files.decode")
+PACKAGES = ("mavcg.program.buildfile", "mavcg.program.hot_symbols", "mavcg.files.decode", "mavcg.files.file_types")
+mutate = toml_mutator("build profile model sources flags hot cores board host command threads shapes")
 
 
 def run(data: bytes) -> None:

@@ -1,5 +1,6 @@
 """compile_commands.json: entries, command lines, and the options for IR that follow from them."""
 
+from fuzz.mutation.trees import json_mutator
 from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
@@ -8,6 +9,16 @@ PACKAGES = (
     "mavcg.program.sources.command_line",
     "mavcg.program.sources.ir_options",
     "mavcg.program.sources.compile_commands",
+    "mavcg.program.sources.drivers",
+    "mavcg.files.decode",
+)
+mutate = json_mutator(
+    "directory file command arguments output -c -o -x c++ assembler -std=c11 -O2 -Ofast -Os -g -fPIC "
+    "-march=native -march=armv8.2-a -mcpu=cortex-a55 -m32 -target --target=x86_64-linux-gnu -isystem "
+    "-include -imacros -I. -D -U -MD -MF -Wp,-MMD,x -Wl,-z -Xclang -fplugin=x.so -B/x --sysroot=/ @x "
+    "-E -S -M -save-temps -pipe -flto -fsanitize=address -specs=x -wrapper a.c b.cpp x.S y.f90 gcc "
+    "clang++ ccache distcc env A=b mavcg launch -- -iquote -mllvm -fopenmp -ffast-math -fno-builtin "
+    "-pthread -nostdinc -arch arm64 \"a 'a \\"
 )
 
 

@@ -1,8 +1,13 @@
 """Plans as text: parsed, verified, printed and parsed again."""
 
+from fuzz.mutation.lines import line_mutator
 from fuzz.targets import call_target
 
 PACKAGES = ("mavcg.accelerators.plans.text",)
+mutate = line_mutator(
+    "LOAD STORE CONV RELU POOL INPUT_0 WEIGHT_0 OUTPUT_0 (1,1,1,1) [info] [var] [text] [layer x] "
+    "IN_MEM_0 IN_MEM_9(64) STRIDES(2,2)"
+)
 
 
 def run(data: bytes) -> None:

@@ -33,7 +33,7 @@ def test_corpus(path: Path) -> None:
 def test_every_target_has_a_small_corpus() -> None:
     assert {path.parent.name for path in FILES} == set(NAMES)
     assert {path.name for path in CORPUS.iterdir()} >= set(NAMES)
-    assert all(path.stat().st_size <= 8192 for path in FILES)
+    assert all(path.stat().st_size <= 16384 for path in FILES)
 
 
 def test_a_message_of_two_lines_and_another_exception_are_faults() -> None:
