@@ -31,6 +31,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.planned_tiles"),
     ("-m", "bench.model_build"),
     ("-m", "bench.model_accuracy"),
+    ("-m", "bench.survey"),
     ("-m", "bench.caffe_networks", "--record"),
     ("-m", "bench.onnx_node_tests"),
     ("-m", "bench.drop_in_survey"),

@@ -73,7 +73,7 @@ SHAPES: Mapping[str, str] = {
     "sig_bak_ovr.onnx": "input_1=1x144160",
     "model.onnx": "bytes=1x2048",
 }
-VALUES = {"sr": 16000}  # inputs that are settings
+VALUES = {"sr": 16000, "attention_mask": 1, "encoder_attention_mask": 1}  # inputs that are settings
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def refusal(path: Path, shapes: Sequence[str]) -> str:
     try:
         lower_candidates(optimise(import_model(path, given), _ignore), packing_for(host_target()), MAX_ERROR)
     except MavcgError as error:
-        return _first_refusal(error)
+        return first_refusal(error)
     return ""
 
 
@@ -148,7 +148,8 @@ def _ignore(stage: str, value: object) -> None:
     del stage, value
 
 
-def _first_refusal(error: MavcgError) -> str:
+def first_refusal(error: MavcgError) -> str:
+    """Return the operator of the node that an error names, and the reason; without a node the reason alone."""
     text = str(error).partition(": ")[2]
     operator = text.partition("' (")[2].partition("): ")[0] if text.startswith("node '") else ""
     return f"{operator}: {reason(MavcgError(text))}" if operator else reason(MavcgError(text))
@@ -187,14 +188,14 @@ def largest_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
     return worst
 
 
-def seeded_array(name: str, shape: Sequence[Any], dtype: np.dtype[Any]) -> Array:
-    """Return an input: a setting of VALUES, or random numbers whose seed is its name."""
+def seeded_array(name: str, shape: Sequence[Any], dtype: np.dtype[Any], below: int = 100) -> Array:
+    """Return an input: a setting of VALUES, or random numbers whose seed is its name. below: of integers."""
     if name in VALUES:
         return np.full(shape, VALUES[name], dtype)
     rng = np.random.default_rng(len(name))
     if dtype.kind == "f":
         return rng.standard_normal(shape).astype(dtype)
-    return rng.integers(0, 100, shape).astype(dtype)
+    return rng.integers(0, below, shape).astype(dtype)
 
 
 def _onnxruntime(model: Path, also: Path, library: Path) -> tuple[list[Array], list[Array]]:

@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,13 @@ def measure(package: str, name: str, folder: Path) -> Row:
     shapes = SHAPES.get(name, "").split()
     whole = refusal(path, shapes)
     try:
-        built = _build(path, shapes)
+        built = build_part(path, shapes)
     except MavcgError as error:
         return Row(package, name, whole, runtime=str(error).splitlines()[0][:120])
     share = round(built.plan.share(sum(each.macs for each in built.plan.subgraphs)), 4)
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # threads that the runtimes start inherit it
     try:
-        ours, theirs = _runs(built)
+        ours, theirs = part_runs(built)
         difference = largest_difference(ours(), theirs())
     except (RuntimeError, ValueError) as error:
         return Row(package, name, whole, share, " ".join(str(error).split())[:120])
@@ -111,19 +111,24 @@ def rounds(ours: Run, theirs: Run) -> tuple[list[float], list[float]]:
     return seconds
 
 
-def _build(model: Path, shapes: Sequence[str]) -> PartialResult:
+def build_part(model: Path, shapes: Sequence[str], min_share: float | None = None) -> PartialResult:
+    """Build a model in part for this machine, beside it.
+
+    min_share: as for --min-share, in percent; None: its default. Raises: MavcgError as the build does.
+    """
     taken = () if is_tflite(model) else tuple(shapes)
     request, _ = make_model_request(model, str(model.parent / "libpart.so"), ModelOptions(board="host", shapes=taken))
-    partial = make_partial_request(request, True, None, None)
+    partial = make_partial_request(request, True, None, min_share)
     assert partial is not None
     return build_partial(partial)
 
 
-def _runs(built: PartialResult) -> tuple[Run, Run]:
+def part_runs(built: PartialResult) -> tuple[Run, Run]:
     """Return two calls, of a run with the library and of one without, on the same inputs."""
     model, library, also = built.request.build.model, built.request.build.output, built.request.also
     if also is not None:
-        return _onnxruntime(also, library, also), _onnxruntime(model, None, also)
+        shapes = built.request.build.shapes
+        return _onnxruntime(also, library, also, shapes), _onnxruntime(model, None, also, shapes)
     from ai_edge_litert.interpreter import Interpreter, load_delegate
 
     def of(delegates: list[Any]) -> Run:
@@ -143,8 +148,8 @@ def _runs(built: PartialResult) -> tuple[Run, Run]:
     return of([load_delegate(str(library), {"quiet": "1"})]), of([])
 
 
-def _onnxruntime(model: Path, library: Path | None, shapes_of: Path) -> Run:
-    """Return a call that runs onnxruntime. shapes_of: the model whose input shapes are used."""
+def _onnxruntime(model: Path, library: Path | None, shapes_of: Path, shapes: Mapping[str, tuple[int, ...]]) -> Run:
+    """Return a call that runs onnxruntime. shapes_of: the model whose input shapes are used; shapes: of free inputs."""
     import onnx
     import onnxruntime
 
@@ -158,7 +163,8 @@ def _onnxruntime(model: Path, library: Path | None, shapes_of: Path) -> Run:
     for value in onnx.load(str(shapes_of)).graph.input:
         tensor = value.type.tensor_type
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        arrays[value.name] = seeded_array(value.name, [d.dim_value for d in tensor.shape.dim], dtype)
+        shape = shapes.get(value.name) or [d.dim_value for d in tensor.shape.dim]
+        arrays[value.name] = seeded_array(value.name, shape, dtype)
     return lambda: list(session.run(None, arrays))
 
 

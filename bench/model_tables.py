@@ -1,6 +1,7 @@
 """Markdown tables of the records of the model pipeline; bench/tables.py prints them."""
 
 import collections
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -295,6 +296,34 @@ def drop_in_survey(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, lines) + "\n\n" + textwrap.fill(f"Whole: {whole}.", 118, break_on_hyphens=False)
 
 
+def survey(record: Record, table: Table) -> str:
+    """Return the table of strangers' files: what a build makes of them, how near to their runtime, times beside it."""
+    rows = record["rows"]
+    counts = collections.Counter(row["result"] for row in rows)
+    timed = any(row["ratio"] is not None for row in rows)
+    text = (
+        f"{record['kind'].capitalize()}: {len(rows)} files of {len({row['package'] for row in rows})} packages; "
+        f"{counts['whole']} are built whole, {counts['partial']} in part, {counts['refused'] + counts['died']} not at "
+        "all. Difference: from onnxruntime or LiteRT alone, of the largest element of an output, on seeded inputs; "
+        "numbers after a dynamic quantisation differ by a step of it."
+    )
+    if timed:
+        text += " Times: one thread, interleaved, medians; ratio below 1: mavcg takes less."
+    head = ["file", "package", "result", "share of MACs", "difference", *(["ms", "its runtime, ms", "ratio"] * timed)]
+    lines = []
+    for row in rows:
+        share = "" if row["share"] is None else f"{row['share']:.0%}"
+        error = row["note"][:60].rstrip() if row["error"] is None else f"{row['error']:.0e}"
+        result = row["result"] + (f": {row['why']}" if row["why"] else "")
+        times = ["" if row[key] is None else f"{row[key]:.3g}" for key in ("ours_ms", "theirs_ms", "ratio")]
+        package = re.split("==|@", row["package"])[0]
+        lines.append([row["file"].rpartition("/")[2], package, result, share, error, *(times * timed)])
+    lines.append(
+        ["all", "", f"{counts['whole']} whole, {counts['partial']} in part of {len(rows)}", "", "", *([""] * 3 * timed)]
+    )
+    return f"{text}\n\n" + table(head, lines)
+
+
 def fuzz_models(record: Record, table: Table) -> str:
     """Return the table of damaged files, by result."""
     counts = record["counts"]
@@ -359,6 +388,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "onnx_node_tests": ("ONNX's node tests", onnx_node_tests),
     "onnx_node_tests_library": ("ONNX's node tests through libraries", onnx_node_tests),
     "drop_in_survey": ("Real files, whole and in part", drop_in_survey),
+    "survey": ("Files of strangers", survey),
     "drop_in_times": ("Real files in their runtimes, with a partial library and without", drop_in_times),
     "fuzz_models": ("Damaged model files", fuzz_models),
     "fuzz_c_targets": ("Coverage-guided fuzzing of the C", fuzz_targets),
