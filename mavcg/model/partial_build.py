@@ -17,12 +17,15 @@ from mavcg.graph import Graph
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
+from mavcg.importers.onnx_proto import load_model
+from mavcg.importers.onnx_support import ModelSupport
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.partial.convex import convex_sets
+from mavcg.model.partial.onnx_branches import Branch, branches_of, with_bodies, with_free_inputs
 from mavcg.model.partial.onnx_files import onnx_files
-from mavcg.model.partial.onnx_nodes import nodes_of_sizes, onnx_nodes, read_support
+from mavcg.model.partial.onnx_nodes import branch_macs, branch_nodes, nodes_of_sizes, onnx_nodes, read_support
 from mavcg.model.partial.onnx_subgraphs import (
     OperatorNode,
     make_subgraph,
@@ -30,7 +33,7 @@ from mavcg.model.partial.onnx_subgraphs import (
     staying_nodes,
     subgraph_model,
 )
-from mavcg.model.partial.plan import Nodes, PartialPlan, plan_subgraphs
+from mavcg.model.partial.plan import Nodes, PartialPlan, PlanNode, join_plans, plan_subgraphs
 from mavcg.model.partial.tflite_nodes import tflite_nodes
 from mavcg.model.partial.tflite_sets import delegate_sets
 from mavcg.model.partial_library import PartEntry, link_parts
@@ -135,41 +138,103 @@ def _size_shares(request: PartialRequest, planned: _Planned) -> Iterator[tuple[s
         yield size_text(size), planned.plan.share(sum(weights[i] for i in nodes))
 
 
+@dataclass(frozen=True)
+class _OnnxGraph:
+    """A graph of an ONNX model: the main one, or one inside of a node.
+
+    supports: in each size. written: of the graph as it is written, whose free dimensions stay free if there are several
+    sizes. nodes: as they are divided. first: number of its first node among those of all graphs.
+    """
+
+    supports: tuple[ModelSupport, ...]
+    written: ModelSupport
+    nodes: tuple[PlanNode, ...]
+    first: int = 0
+
+
 def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
     """Plan the subgraphs of an ONNX model, and the model in which nodes replace them."""
     build = request.build
     sizes = build.sizes or (build.shapes,)
-    supports = [read_support(build.model, size) for size in sizes]
+    supports = tuple(read_support(build.model, size) for size in sizes)
     written = supports[0] if len(sizes) == 1 else read_support(build.model, _equal_shapes(sizes))
     nodes = nodes_of_sizes(supports, [size_text(size) for size in sizes]) if build.sizes else onnx_nodes(supports[0])
+    # In several sizes the graphs inside of nodes stay as they are.
+    branches = () if build.sizes else branches_of(supports[0], build.model)
+    nodes = [
+        replace(node, macs=0) if any(branch.node == i for branch in branches) else node for i, node in enumerate(nodes)
+    ]
+    macs = sum(node.macs or 0 for node in nodes) + sum(map(branch_macs, branches))
+    plans: list[Division] = []
+    bodies, first = _plan_bodies(request, choose, branches, len(nodes), macs, plans)
+    main = with_bodies(written, bodies)
+    supports = (main,) if written is supports[0] else supports
+    plan, model = _plan_graph(request, choose, _OnnxGraph(supports, main, tuple(nodes)), macs)
+    plan = join_plans([plan, *plans])
+    _check_any(request, plan)
+    model = with_free_inputs(model, load_model(build.model))
+    entries = tuple(entry for subgraph in plan.subgraphs for entry in subgraph.made)
+    return _Planned(plan, entries, NO_FILE, model, onnx_files(build.model))
+
+
+def _plan_bodies(
+    request: PartialRequest,
+    choose: Choose,
+    branches: Sequence[Branch],
+    first: int,
+    macs: int,
+    plans: list[Division],
+) -> tuple[dict[int, dict[str, Any]], int]:
+    """Plan the graphs inside of nodes, add the plans to `plans`, and return the models of the changed ones.
+
+    first: number of their first node. Returns the models by node and attribute, and the next number of a node.
+    """
+    bodies: dict[int, dict[str, Any]] = {}
+    for branch in branches:
+        number = len(plans)
+        nodes = branch_nodes(branch)
+        plans.append(PartialPlan(tuple(nodes), (), (), 0, 0))  # its place, before those of the graphs inside of it
+        inside, next_first = _plan_bodies(request, choose, branch.inside, first + len(nodes), macs, plans)
+        support = with_bodies(branch.support, inside)
+        plan, model = _plan_graph(request, choose, _OnnxGraph((support,), support, tuple(nodes), first), macs)
+        plans[number] = plan
+        if plan.subgraphs or inside:
+            bodies.setdefault(branch.node, {})[branch.attribute] = model
+        first = next_first
+    return bodies, first
+
+
+def _plan_graph(request: PartialRequest, choose: Choose, graph: _OnnxGraph, macs: int) -> tuple[Division, Any]:
+    """Plan the subgraphs of a graph; return the plan, and the model of the graph with one node for each of them."""
+    build = request.build
+    supports, written, nodes = graph.supports, graph.written, graph.nodes
     supported = frozenset(i for i, node in enumerate(nodes) if not node.why and not node.known)
 
     def make_entries(chosen: Nodes, staying: frozenset[int]) -> Made:
-        name = _name(request, chosen)
+        name = _name(request, graph.first + chosen[0])
         subgraphs = [make_subgraph(support, chosen, staying) for support in supports]
         models = [subgraph_model(s, own, name) for s, own in zip(supports, subgraphs, strict=True)]
         digest = hashlib.sha256(b"".join(m.SerializeToString(deterministic=True) for m in models)).hexdigest()[:32]
-        names = [name if number == 0 else f"{name}_size{number}" for number in range(len(sizes))]
+        names = [name if number == 0 else f"{name}_size{number}" for number in range(len(supports))]
         graphs = [replace(import_model(m, build.model), name=n) for m, n in zip(models, names, strict=True)]
         return tuple(
             PartEntry(
-                choose(graph),
+                choose(imported),
                 digest,
                 op=name,
                 size=i,
                 size_of_request=i,
-                plan_nodes=chosen,
+                plan_nodes=tuple(graph.first + node for node in chosen),
                 input_names=subgraphs[i].inputs,
                 output_names=subgraphs[i].outputs,
             )
-            for i, graph in enumerate(graphs)
+            for i, imported in enumerate(graphs)
         )
 
     guess = staying_nodes(written, supports[0], supported)
     plan = plan_subgraphs(
-        nodes, written.outputs, request.min_share, lambda chosen: make_entries(chosen, guess), convex_sets
+        nodes, written.outputs, request.min_share, lambda chosen: make_entries(chosen, guess), convex_sets, macs
     )
-    _check_any(request, plan)
     # The outputs of a subgraph depend on the nodes that stay, which are known only now.
     replaced = frozenset(i for subgraph in plan.subgraphs for i in subgraph.nodes)
     staying = staying_nodes(written, supports[0], replaced)
@@ -182,10 +247,7 @@ def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
         operators.append(OperatorNode(border, made[0].op, made[0].fingerprint))
     sized = supports[0] if build.sizes else None
     model = rewritten_model(written, operators, build.model.parent, sized)
-    plan = replace(plan, subgraphs=tuple(subgraphs))
-    return _Planned(
-        plan, tuple(entry for subgraph in subgraphs for entry in subgraph.made), NO_FILE, model, onnx_files(build.model)
-    )
+    return replace(plan, subgraphs=tuple(subgraphs)), model
 
 
 def _equal_shapes(sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> GivenShapes:
@@ -220,7 +282,7 @@ def _plan_tflite_size(
     """
 
     def attempt(nodes: Nodes) -> Made:
-        op = _name(request, nodes)
+        op = _name(request, nodes[0])
         name = op if number == 0 else f"{op}_size{number}"
         graph, inputs, outputs = part_graph(support, nodes, name)
         chosen = choose(replace(graph, name=name))
@@ -233,9 +295,9 @@ def _plan_tflite_size(
     return plan
 
 
-def _name(request: PartialRequest, nodes: Nodes) -> str:
-    """Return a subgraph's name: the library's, with the position of its first node."""
-    return f"{api_name(library_stem(request.build.output))}_{nodes[0]}"
+def _name(request: PartialRequest, first: int) -> str:
+    """Return a subgraph's name: the library's, with the number of its first node."""
+    return f"{api_name(library_stem(request.build.output))}_{first}"
 
 
 def _check_any(request: PartialRequest, plan: Division) -> None:

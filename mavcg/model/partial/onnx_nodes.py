@@ -7,6 +7,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.importers.onnx_proto import load_model, one_line, onnx_module
 from mavcg.importers.onnx_support import ModelSupport, model_support
+from mavcg.model.partial.onnx_branches import Branch
 from mavcg.model.partial.onnx_macs import node_macs
 from mavcg.model.partial.plan import PlanNode
 
@@ -50,6 +51,17 @@ def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
             )
         )
     return nodes
+
+
+def branch_nodes(branch: Branch) -> list[PlanNode]:
+    """Return the nodes of a graph inside of a node; multiply-accumulates of graphs inside of these are not counted."""
+    around = {inner.node for inner in branch.inside}
+    return [replace(node, macs=0) if i in around else node for i, node in enumerate(onnx_nodes(branch.support))]
+
+
+def branch_macs(branch: Branch) -> int:
+    """Return the multiply-accumulates of a graph inside of a node, each run once, with all graphs inside of it."""
+    return sum(node.macs or 0 for node in branch_nodes(branch)) + sum(map(branch_macs, branch.inside))
 
 
 def nodes_of_sizes(supports: Sequence[ModelSupport], names: Sequence[str]) -> list[PlanNode]:

@@ -83,17 +83,20 @@ def subgraph_model(support: ModelSupport, subgraph: Subgraph, name: str) -> onnx
     model.graph.node.extend(nodes)
     model.graph.node.extend(support.nodes[i].node for i in subgraph.nodes)
     model.graph.initializer.extend(initializers)
-    model.graph.input.extend(_info(name, support.types[name]) for name in subgraph.inputs)
-    model.graph.output.extend(_info(name, support.types[name]) for name in subgraph.outputs)
+    model.graph.input.extend(value_info(name, support.types[name]) for name in subgraph.inputs)
+    model.graph.output.extend(value_info(name, support.types[name]) for name in subgraph.outputs)
     return model  # type: ignore[no-any-return]
 
 
-def known_parts(support: ModelSupport, names: Iterable[str]) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+def known_parts(
+    support: ModelSupport, names: Iterable[str], fold: bool = False
+) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
     """Return nodes and initializers that make these tensors, if their values are known when the model is read.
 
-    A node with known inputs is repeated, so that 8-bit weights stay 8-bit; other values become initializers.
+    A node with known inputs is repeated, so that 8-bit weights stay 8-bit, unless `fold` is given; other values become
+    initializers.
     """
-    makers = {name: node for node in support.nodes for name in node.outputs if node.replicable}
+    makers = {name: node for node in support.nodes if not fold for name in node.outputs if node.replicable}
     initializers = {tensor.name: tensor for tensor in support.model.graph.initializer}
     nodes: dict[int, NodeSupport] = {}
     tensors: dict[str, onnx.TensorProto] = {}
@@ -119,7 +122,8 @@ def _tensor(name: str, array: Array, type: TensorType) -> onnx.TensorProto:
     return tensor  # type: ignore[no-any-return]
 
 
-def _info(name: str, type: TensorType) -> onnx.ValueInfoProto:
+def value_info(name: str, type: TensorType) -> onnx.ValueInfoProto:
+    """Return the description of a tensor in a model."""
     info = onnx_module().helper.make_tensor_value_info(name, _NUMBERS[type.dtype], type.shape)
     return info  # type: ignore[no-any-return]
 
@@ -214,7 +218,7 @@ def _keep_infos(
     del model.graph.value_info[:]
     model.graph.value_info.extend(infos)
     types = (sized or support).types
-    described = [_info(name, types[name]) for name in new if name not in outputs]
+    described = [value_info(name, types[name]) for name in new if name not in outputs]
     for info in described if sized is not None else ():
         info.type.tensor_type.ClearField("shape")
     model.graph.value_info.extend(described)
@@ -225,4 +229,4 @@ def _keep_infos(
     model.graph.input.extend(inputs)
     for info in model.graph.output:
         if not info.type.tensor_type.HasField("shape") and info.name in support.types:
-            info.CopyFrom(_info(info.name, support.types[info.name]))
+            info.CopyFrom(value_info(info.name, support.types[info.name]))

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from mavcg.errors import MavcgError, ToolError
@@ -75,12 +75,37 @@ class PartialPlan(Generic[T]):
         return macs / self.macs if self.macs else 0.0
 
 
+def join_plans(plans: Sequence[PartialPlan[T]]) -> PartialPlan[T]:
+    """Return the plan of a model from those of its graphs, whose nodes follow one another in its numbers."""
+    if len(plans) == 1:
+        return plans[0]
+    first, subgraphs, counts = 0, [], Counter[tuple[str, str]]()
+    for plan in plans:
+        for subgraph in plan.subgraphs:
+            subgraphs.append(replace(subgraph, nodes=tuple(first + i for i in subgraph.nodes)))
+        counts.update({(left.op, left.why): left.count for left in plan.left})
+        first += len(plan.nodes)
+    return PartialPlan(
+        tuple(node for plan in plans for node in plan.nodes),
+        tuple(sorted(subgraphs, key=lambda subgraph: -subgraph.macs)),
+        _order_counts(counts),
+        sum(plan.macs for plan in plans),
+        sum(plan.unknown_macs for plan in plans),
+    )
+
+
 def plan_subgraphs(
-    nodes: Sequence[PlanNode], outputs: Iterable[str], min_share: float, attempt: Callable[[Nodes], T], divide: Divide
+    nodes: Sequence[PlanNode],
+    outputs: Iterable[str],
+    min_share: float,
+    attempt: Callable[[Nodes], T],
+    divide: Divide,
+    macs: int | None = None,
 ) -> PartialPlan[T]:
     """Choose subgraphs of nodes that can be built.
 
     Args:
+        macs: multiply-accumulates of the whole model, which shares are of; None: those of the nodes.
         outputs: outputs of the model.
         min_share: smallest fraction of the model's multiply-accumulates in a subgraph, 0 to 1.
         attempt: imports the subgraph of some nodes, far enough to know that it can be built; raises MavcgError if not.
@@ -89,7 +114,7 @@ def plan_subgraphs(
             (convex.convex_sets, tflite_sets.delegate_sets).
     """
     weights = [node.macs or 0 for node in nodes]
-    total = sum(weights)
+    total = sum(weights) if macs is None else macs
     whys = {i: node.why for i, node in enumerate(nodes) if node.why}
     sources = _sources(nodes)
     made: dict[Nodes, T] = {}
@@ -113,7 +138,7 @@ def plan_subgraphs(
         whys |= refused
     built = tuple(BuiltSubgraph(chosen, made[chosen], sum(weights[i] for i in chosen)) for chosen in sets)
     unknown = sum(node.macs is None for node in nodes)
-    return PartialPlan(tuple(nodes), built, _count_left(nodes, outputs, whys), total, unknown)
+    return PartialPlan(tuple(nodes), built, _count_left(nodes, outputs, whys), sum(weights), unknown)
 
 
 def _sources(nodes: Sequence[PlanNode]) -> list[list[int]]:
@@ -157,5 +182,9 @@ def _count_left(nodes: Sequence[PlanNode], outputs: Iterable[str], whys: dict[in
         elif node.kept and any(name in needed for name in node.outputs):
             needed.update(node.inputs)
             counts[node.op, KNOWN] += 1
+    return _order_counts(counts)
+
+
+def _order_counts(counts: Counter[tuple[str, str]]) -> tuple[LeftNodes, ...]:
     ordered = sorted(counts.items(), key=lambda item: (item[0][1] == KNOWN, -item[1], item[0]))
     return tuple(LeftNodes(op, count, why) for (op, why), count in ordered)
