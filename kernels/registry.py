@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.kernels.attention import attention
 from mavcg.kernels.block_weights import expand as expanded_blocks
 from mavcg.kernels.block_weights import product as block_product
 from mavcg.kernels.conv import conv2d, matmul
@@ -70,6 +71,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     arg_top,
     dynamic_range,
     softmax,
+    attention,
     copies,
     elementwise,
     transpose,

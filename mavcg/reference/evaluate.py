@@ -11,10 +11,10 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, Node, is_float, type_of
 from mavcg.ops.nodes import infer
 from mavcg.ops.op import FLOATS, node_location
-from mavcg.reference import block_weights, eight_bit, elementwise, layouts, reduction, shape, spatial
+from mavcg.reference import attention, block_weights, eight_bit, elementwise, layouts, reduction, shape, spatial
 
 # Each family of operators is a module with a mapping DEFINITIONS; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, shape, eight_bit, layouts, block_weights)
+FAMILIES = (spatial, elementwise, reduction, attention, shape, eight_bit, layouts, block_weights)
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )

@@ -52,6 +52,9 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
         return result * max(1, inputs[1].shape[-1])
     if node.op == "arg_top":
         return inputs[0].elements * _SORT_STEPS
+    if node.op == "attention":
+        keys, depth = inputs[1].shape[1], inputs[1].shape[3]
+        return result * keys * (1 + depth) + _TRANSCENDENTAL_STEPS * result * keys
     moved = result + sum(kind.elements for kind in inputs)
     if node.op == "scatter":
         return moved + _ROW_STEPS * inputs[1].shape[0]

@@ -85,6 +85,11 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
     "softmax": ("softmax", (IMAGE,), {"axis": 3}),
     "log_softmax": ("log_softmax", (IMAGE,), {"axis": 1}),
     "layer_norm": ("layer_norm", (IMAGE, TensorType("f32", (37,))), {"axis": 3}),
+    "attention": (
+        "attention",
+        tuple(TensorType("f32", (2, length, 3, 19)) for length in (5, 70, 70)),
+        {"scale": 0.5, "causal": True},
+    ),
     "lrn": ("lrn", (IMAGE,), {"size": 5, "beta": 0.6}),
     "gather": ("gather", (IMAGE, TensorType("i64", (4,))), {"axis": 2}),
     "flat_index": (

@@ -411,6 +411,20 @@ def test_normalisations(axis: int) -> None:
     close(ours("layer_norm", x, scale, bias, axis=axis, epsilon=1e-3), expected)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention(causal: bool, masked: bool) -> None:
+    """By ONNX's own, whose heads are before the tokens; and of the first keys alone."""
+    query, key, value = normal(2, 3, 4, 5), normal(2, 6, 2, 5, seed=1), normal(2, 6, 2, 7, seed=2)
+    mask = normal(2, 4, 3, 6, seed=3) if masked else None
+    count = 3 if causal else 6
+    first = [x[:, :count].transpose(0, 2, 1, 3) for x in (query, key, value)]
+    part = None if mask is None else mask[..., :count]
+    expected = onnx_python("Attention", *first, part, opset=23, scale=0.4, is_causal=int(causal))
+    have = ours("attention", query, key, value, mask, np.array([count]), scale=0.4, causal=causal)
+    close(have, expected.transpose(0, 2, 1, 3))
+
+
 def test_normalisations_of_nothing() -> None:
     none = np.zeros((0, 3), np.float32)
     for op in ("softmax", "log_softmax"):

@@ -150,6 +150,10 @@ def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     flat = b.add("flat_index", [name], lengths=(3, channels), strides=(channels, 1), offsets=(0,))
     rows = [b.input(name, TensorType(dtype, (length, 4))) for name, length in (("x", 3 * channels), ("u", side))]
     yield b.finish([b.add("scatter", [rows[0], flat, rows[1]], reduction=pick.choice(("none", "add", "max")))])
+    b = GraphBuilder("attention")
+    query, *others = (b.input(name, TensorType("f32", (1, side, 2, channels))) for name in ("q", "k", "v"))
+    mask = b.input("mask", TensorType("f32", (1, 1, 1, side)))
+    yield b.finish([b.add("attention", [query, *others, pick.choice((mask, ""))], scale=0.25)])
     yield graph("pad", before=(0, 1, 0, 0), after=(0, 1, 2, 0), mode=pick.choice(("edge", "reflect")))
     yield graph("reshape", shape=(side, 1, channels, side))
     yield _block_products(pick, channels, side)

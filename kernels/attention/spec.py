@@ -1,0 +1,76 @@
+"""Specs of attention: softmax(scale * query key^T + mask) value, of which no matrix of scores is stored.
+
+Query, key and value are read where they lie, [batch, tokens, heads, elements] by strides, so heads need no transposes.
+Heads of queries may share a head of keys and values (grouped queries). How many keys there are may be known in a run
+only: an operand `count` gives it, as a cache needs, where the tensors have room for more; keys behind it are not read.
+With `causal` the last query sees all of these keys, each query before it one less.
+
+A graph has attention as the operator `attention` (mavcg/ops/attention.py), by GraphBuilder.add("attention", query, key,
+value, mask, count, scale=.., causal=..), of which mask and count may be absent.
+"""
+
+from dataclasses import dataclass
+
+from mavcg.specs.kernel import F32_BYTES, KernelSpec
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+
+BLOCK_KEYS = 64  # a change changes the order of sums, and so the bits of results
+MOST_QUERIES = 32  # lanes of the widest group: two vectors of AVX-512
+
+
+@spec_format("attention")
+@dataclass(frozen=True)
+class Attention(KernelSpec):
+    """An attention. Of f16 and bf16 it is computed in f32 and rounded once.
+
+    outer: (batch, tokens of a query). keys: number of keys, or the most. heads: (of queries, of keys). sizes: elements
+    of a head of (query and key, value and out). query, key, value, out: strides of batch, token, head and element, in
+    elements. mask: strides of batch, head, token and key, 0 to broadcast; None: there is none. dtypes: of query, key,
+    value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. A row of work is a
+    token's queries of one head of keys; rows are in the order of batch, head, token. Operands: query, key, value, out,
+    mask?, count?.
+    """
+
+    outer: tuple[int, int]
+    keys: int
+    heads: tuple[int, int]
+    sizes: tuple[int, int]
+    query: tuple[int, ...]
+    key: tuple[int, ...]
+    value: tuple[int, ...]
+    out: tuple[int, ...]
+    mask: tuple[int, ...] | None
+    scale: float
+    causal: bool = False
+    count: tuple[int, int] | None = None
+    dtypes: tuple[str, str] = ("f32", "f32")
+
+    @property
+    def family(self) -> str:
+        return f"attention_{self.dtypes[0]}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*self.outer, self.heads[0], self.sizes[1]), f"k{self.keys}")
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Queries, outputs, a block of scores, and a block of the mask or the last keys seen, of each lane."""
+        return (sum(self.sizes) + 2 * BLOCK_KEYS + 1) * MOST_QUERIES * F32_BYTES
+
+    @property
+    def rows(self) -> int:
+        return self.outer[0] * self.outer[1] * self.heads[1]
+
+    @property
+    def shared_rows(self) -> int:
+        return max(1, MOST_QUERIES * self.heads[1] // self.heads[0])
+
+    @property
+    def work(self) -> int:
+        return 2 * self.macs + 30 * self.rows * self.heads[0] // self.heads[1] * self.keys
+
+    @property
+    def macs(self) -> int:
+        return self.outer[0] * self.outer[1] * self.heads[0] * self.keys * sum(self.sizes)

@@ -1,0 +1,35 @@
+"""Attention: a softmax of products of queries with keys, by which values are weighted."""
+
+from mavcg.graph import TensorType
+from mavcg.ops.op import FLOATS, Attr, Operator, TypedNode
+
+
+def _attention(case: TypedNode) -> tuple[TensorType, ...]:
+    query, key, value = (case.type(name, FLOATS, rank=4) for name in ("query", "key", "value"))
+    case.same_dtype("query", "key", "value")
+    batch, tokens, heads, depth = query.shape
+    _, keys, key_heads, width = value.shape
+    if key.shape != (batch, keys, key_heads, depth) or value.shape[0] != batch:
+        raise case.fail("key and value of other lengths than query's and each other's")
+    if not key_heads or heads % key_heads:
+        raise case.fail(f"{heads} heads of queries, which share {key_heads} heads of keys")
+    if not keys:
+        raise case.fail("no keys to choose from")
+    case.same_or_wider_dtype("query", "mask")
+    mask, count = case.maybe("mask"), case.maybe("count")
+    if mask is not None and len(mask.shape) != 4:
+        raise case.fail("a mask of other than four dimensions")
+    case.broadcasts_to("mask", (batch, heads, tokens, keys))
+    if count is not None and (count.dtype not in ("i32", "i64") or count.shape not in ((1,), (batch,))):
+        raise case.fail(f"count is {count}; it must be i32 or i64, [1] or [{batch}]")
+    return (TensorType(query.dtype, (batch, tokens, heads, width)),)
+
+
+OPS = (
+    Operator(
+        "attention",
+        ("query", "key", "value", "mask?", "count?"),
+        _attention,
+        {"scale": Attr("float"), "causal": Attr("bool", False)},
+    ),
+)

@@ -1,0 +1,28 @@
+"""Definition of attention."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mavcg.graph import Array, Node
+
+
+def _attention(node: Node, inputs: Sequence[Any]) -> Array:
+    """Return softmax(scale * query key^T + mask) value, of the first `count` keys, as [batch, tokens, heads, width]."""
+    query, key, value, mask, count = inputs
+    batch, tokens, heads, _ = query.shape
+    keys, shared = key.shape[1], heads // key.shape[2]
+    scores = np.einsum("bthd,bkhd->bhtk", query, np.repeat(key, shared, axis=2)) * node.attr("scale")
+    scores = scores if mask is None else scores + mask
+    counts = np.full(batch, keys) if count is None else np.broadcast_to(np.clip(count, 0, keys), batch)
+    ends = counts[:, None] + (np.arange(tokens) + 1 - tokens if node.attr("causal") else np.zeros(tokens, np.int64))
+    unseen = np.arange(keys) >= ends[:, None, :, None]
+    scores = np.where(unseen, -np.inf, scores)
+    powers = np.where(unseen, 0.0, np.exp(scores - scores.max(axis=3, keepdims=True)))
+    weights = powers / powers.sum(axis=3, keepdims=True)
+    read = np.arange(keys)[None, :, None, None] < counts[:, None, None, None]
+    return np.asarray(np.einsum("bhtk,bkhw->bthw", weights, np.repeat(np.where(read, value, 0), shared, axis=2)))
+
+
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {"attention": _attention}

@@ -1,0 +1,134 @@
+"""Attention against its definition in double precision; all vector lengths and ranges of rows have the same bytes."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mavcg.specs.kernel import View
+from tests.conftest import examples
+from tests.kernels.conftest import AssertNode
+
+Array = NDArray[np.float32]
+
+
+def noise(*shape: int, seed: int = 0, scale: float = 1.0) -> Array:
+    return (np.random.default_rng([seed, *shape]).standard_normal(shape) * scale).astype(np.float32)
+
+
+def parts(
+    batch: int, tokens: int, keys: int, heads: tuple[int, int], sizes: tuple[int, int]
+) -> tuple[Array, Array, Array]:
+    return (
+        noise(batch, tokens, heads[0], sizes[0], seed=1),
+        noise(batch, keys, heads[1], sizes[0], seed=2),
+        noise(batch, keys, heads[1], sizes[1], seed=3),
+    )
+
+
+@pytest.mark.parametrize("keys", [1, 9, 64, 130])
+def test_of_some_keys(assert_node: AssertNode, keys: int) -> None:
+    query, key, value = parts(1, 37, keys, (3, 3), (8, 12))
+    assert_node("attention", (query, key, value, None, None), scale=0.35, rtol=1e-5, atol=2e-6)
+
+
+def test_of_other_sizes_in_a_batch(assert_node: AssertNode) -> None:
+    query, key, value = parts(2, 5, 70, (4, 2), (7, 3))
+    assert_node("attention", (query, key, value, None, None), scale=1.0, rtol=1e-5, atol=2e-6)
+
+
+def test_causal_with_a_count_of_keys(assert_node: AssertNode) -> None:
+    query, key, value = parts(3, 4, 90, (4, 2), (8, 8))
+    value[0, 77:], value[1, 5:], key[2, 4:] = np.nan, np.nan, np.nan  # room of a cache, which is not read
+    count = np.array([77, 5, 4], np.int32)
+    (result, *_) = assert_node(
+        "attention", (query, key, value, None, count), scale=0.5, causal=True, rtol=1e-5, atol=2e-6
+    )
+    assert np.isfinite(result).all()
+    assert_node("attention", (query, key, value, None, np.array([4])), scale=0.5, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 1, 70), (1, 4, 1, 70), (1, 1, 6, 70), (2, 4, 6, 70), (2, 4, 6, 1)])
+def test_masks(assert_node: AssertNode, shape: tuple[int, int, int, int]) -> None:
+    query, key, value = parts(2, 6, 70, (4, 2), (8, 8))
+    mask = noise(*shape, scale=3.0)
+    mask[..., 1:4] = -np.inf if shape[-1] > 4 else 1.5
+    assert_node("attention", (query, key, value, mask, None), scale=0.35, rtol=1e-5, atol=2e-6)
+
+
+def test_scores_of_any_size(assert_node: AssertNode) -> None:
+    """The running maximum grows from block to block; scores far below it weigh nothing."""
+    query, key, value = parts(1, 3, 200, (1, 1), (4, 4))
+    key *= np.linspace(1, 400, 200, dtype=np.float32)[None, :, None, None]
+    assert_node("attention", (query, key, value, None, None), scale=1.0, rtol=1e-3, atol=1e-4)
+    least = np.full((1, 1, 1, 200), np.finfo(np.float32).min, np.float32)
+    assert_node("attention", (query, key * 0, value, least, None), scale=1.0, rtol=1e-4, atol=1e-5)
+
+
+def test_a_query_that_sees_nothing_is_nan(assert_node: AssertNode) -> None:
+    query, key, value = parts(1, 3, 5, (1, 1), (4, 4))
+    mask = np.zeros((1, 1, 3, 5), np.float32)
+    mask[0, 0, 1] = -np.inf
+    (result, *_) = assert_node("attention", (query, key, value, mask, None), scale=1.0, rtol=1e-5, atol=1e-6)
+    assert np.isnan(result[0, 1]).all() and np.isfinite(result[0, ::2]).all()
+
+
+def test_halves(assert_node: AssertNode) -> None:
+    query, key, value = parts(1, 9, 70, (4, 2), (8, 8))
+    mask = noise(1, 1, 1, 70)
+    halves = [array.astype(np.float16) for array in (query, key, value)]
+    assert_node("attention", (*halves, mask, None), scale=0.35, rtol=1e-3, atol=2e-4)
+
+
+def test_heads_that_lie_apart(assert_node: AssertNode) -> None:
+    """Query, key and value are thirds of one product's columns, the output a part of a wider tensor."""
+    query, key, value = parts(1, 9, 9, (2, 2), (6, 6))
+    apart = View("f32", (1, 9, 2, 6), (9 * 50, 50, 20, 1))
+    odd = View("f32", (1, 9, 2, 6), (9 * 50, 50, 24, 3))
+    assert_node(
+        "attention",
+        (query, key, value, None, None),
+        scale=0.35,
+        rtol=1e-5,
+        atol=2e-6,
+        views={"x0": odd, "x1": apart, "x2": odd, "y": apart},
+    )
+
+
+@settings(
+    max_examples=examples(300, 3),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(
+    batch=st.integers(1, 3),
+    tokens=st.integers(1, 70),
+    keys=st.integers(1, 150),
+    heads=st.sampled_from(((1, 1), (3, 3), (4, 2), (8, 1))),
+    sizes=st.tuples(st.integers(1, 20), st.integers(1, 20)),
+    causal=st.booleans(),
+    masked=st.sampled_from((None, (1, 1, 1, 1), (0, 1, 1, 1), (1, 1, 0, 1), (0, 0, 0, 1), (1, 0, 1, 1))),
+    seed=st.integers(0, 99),
+)
+def test_random_attention(
+    assert_node: AssertNode,
+    batch: int,
+    tokens: int,
+    keys: int,
+    heads: tuple[int, int],
+    sizes: tuple[int, int],
+    causal: bool,
+    masked: tuple[int, ...] | None,
+    seed: int,
+) -> None:
+    rng = np.random.default_rng(seed)
+    query, key, value = parts(batch, tokens, keys, heads, sizes)
+    count = rng.integers(1, keys + 1, batch) if seed % 2 else None
+    causal = causal and tokens <= (keys if count is None else count.min())
+    whole = (batch, heads[0], tokens, keys)
+    mask = None
+    if masked is not None:
+        mask = noise(*(n if of else 1 for n, of in zip(whole, masked, strict=True)))
+    assert_node("attention", (query, key, value, mask, count), scale=0.3, causal=causal, rtol=2e-5, atol=5e-6)
