@@ -254,6 +254,7 @@ def _build(
     from mavcg.program.program import BuildRequest, build_program
     from mavcg.program.report import build_line
     from mavcg.program.request import runtime_kind, settings
+    from mavcg.toolchain.codegen import open_code
 
     assert unit.output is not None
     target = _target(unit)
@@ -276,6 +277,7 @@ def _build(
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build starts as many compilers as it needs
         lto=lto,
+        code=open_code(),
     )
     with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
         versioned_object = Path(scratch) / unit.output.name

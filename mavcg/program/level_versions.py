@@ -79,7 +79,7 @@ def _compile_groups(
 ) -> tuple[list[CompiledVersion], list[FailedLevel]]:
     """Compile the versions of groups for levels of one core; return those of whole groups, and what failed."""
     requested: dict[str, list[Core | None]] = {name: [group.level] for group in groups for name in group.functions}
-    version_jobs = VersionJobs(module.hot, options.target, module.opt_level, options.per_core_rounding)
+    version_jobs = VersionJobs(module.hot, options.target, module.opt_level, options.per_core_rounding, options.code)
     generic = {body.function: body.asm for body in module.bodies if body.label == GENERIC}
     failures = VersionFailures()
     _, made = compile_versions(version_jobs, requested, module.once, generic, options, failures, progress)

@@ -9,6 +9,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.assembly.tuning import VersionTuning
 from mavcg.errors import ToolError
+from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
 from mavcg.program.choose_versions import (
@@ -123,7 +124,7 @@ class ObjectOptions:
     """Settings of the objects to build: their folder, and which versions stay in them.
 
     folder: an existing folder for the objects. gains: measured ones. shares: function -> its share of the run time,
-    0..1.
+    0..1. code: where assembled versions are kept, and found again.
     """
 
     core_set: CoreSet
@@ -133,6 +134,7 @@ class ObjectOptions:
     gains: Gains = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
     workers: int = 1
+    code: EntryStore = NOTHING_KEPT
 
 
 def compile_plain(
@@ -176,7 +178,7 @@ def build_objects(
     while True:
         new = [body for body in distinct_versions(module.bodies) if body.symbol not in paths]
         paths |= {body.symbol: folder / f"{stem}.{len(paths) + i}.o" for i, body in enumerate(new)}
-        _assemble_versions([(body, paths[body.symbol]) for body in new], target, options.workers, progress)
+        _assemble_versions([(body, paths[body.symbol]) for body in new], options, progress)
         needs, assumed = version_needs(module, paths, target, module.cores)
         above, module = module, next_levels(module, needs)
         if module is above:
@@ -224,16 +226,14 @@ def build_objects(
 
 
 def _assemble_versions(
-    bodies: Sequence[tuple[CompiledVersion, Path]],
-    target: Target,
-    workers: int,
-    progress: Callable[[], None],
+    bodies: Sequence[tuple[CompiledVersion, Path]], options: ObjectOptions, progress: Callable[[], None]
 ) -> None:
-    """Assemble the versions, `workers` at a time. Raises: FunctionFailures if versions do not assemble."""
+    """Assemble the versions, some at a time. Raises: FunctionFailures if versions do not assemble."""
     failed: dict[str, str] = {}
-    with ThreadPoolExecutor(max(1, workers)) as pool:
+    target, code = options.target, options.code
+    with ThreadPoolExecutor(max(1, options.workers)) as pool:
         waiting = [
-            (body, pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}"))
+            (body, pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}", (), code))
             for body, path in bodies
         ]
         for body, future in waiting:

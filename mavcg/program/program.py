@@ -11,6 +11,7 @@ from typing import Any
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
+from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.hardware.core import Core
 from mavcg.hardware.feature_levels import ALL_LEVELS
 from mavcg.objects.elf import note_assembly as json_note
@@ -75,6 +76,7 @@ class BuildRequest:
             output; "shared": libmavcg_rt.so.
         workers: number of compilers that run at a time.
         lto: if the output is to be LLVM bitcode, whose code the program's link generates; None for machine code.
+        code: where the code of versions is kept, and found again.
     """
 
     output: Path
@@ -97,6 +99,7 @@ class BuildRequest:
     runtime: str = "static"
     workers: int = field(default_factory=default_workers)
     lto: Lto | None = None
+    code: EntryStore = NOTHING_KEPT
 
 
 @dataclass(frozen=True)
@@ -358,6 +361,7 @@ def _build_module(
         request.lto is not None,
         allowed_growth(request.limits, loaded_bytes(plain)),
         request.limits.levels == ALL_LEVELS,
+        request.code,
     )
 
     def next_levels(versions: VersionedModule, needs: VersionNeeds) -> VersionedModule:
@@ -417,7 +421,9 @@ def _build_assembly(
 
 def _object_options(request: BuildRequest, core_set: CoreSet, folder: Path, hot: Sequence[HotSymbol]) -> ObjectOptions:
     shares = {symbol.name: symbol.share for symbol in hot}
-    return ObjectOptions(core_set, request.target, folder, request.limits, request.gains, shares, request.workers)
+    return ObjectOptions(
+        core_set, request.target, folder, request.limits, request.gains, shares, request.workers, request.code
+    )
 
 
 def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from mavcg.assembly.tuning import TuningJob, has_open_inline, why_untouched
+from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import X86_64
 from mavcg.passes.ir.arithmetic import (
@@ -31,13 +32,14 @@ from mavcg.toolchain.target import Target
 class VersionJobs:
     """Makes the compiler's jobs for the versions of a module's functions.
 
-    per_core_rounding: True if fast-math may round differently per core.
+    per_core_rounding: True if fast-math may round differently per core. code: where compiled code is kept.
     """
 
     hot: HotModule
     target: Target
     opt_level: str
     per_core_rounding: bool
+    code: EntryStore = NOTHING_KEPT
     _made: dict[tuple[str, str], Version] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def version(self, name: str, label: str) -> Version:
@@ -71,7 +73,7 @@ class VersionJobs:
             return False
         # The program's own sums of products count too, although no multiply-add is split there.
         text = self._explicit(version, str(with_cpu(version.module, self._cpu_texts(version, None))))
-        [explicit] = compile_all([replace(self._job(name, GENERIC, text), emit="ir")], 1, lambda: None)
+        [explicit] = compile_all([replace(self._job(name, GENERIC, text), emit="ir")], 1, lambda: None, self.code)
         return isinstance(explicit, Failure) or split > sums_of_products(explicit, fused)
 
     def optimise_once_job(self, name: str) -> CodegenJob:

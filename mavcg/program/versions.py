@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from mavcg.assembly.tuning import TuningFailure, TuningJob, VersionTuning, model_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.errors import ProfileError, fault_text
+from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import top_level
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
@@ -118,7 +119,7 @@ class VersionOptions:
     True if the program's link generates the code. Loads are then split in the IR, for in-order cores whose profiles
     enable it; the machine passes do not run. most_bytes: bytes that versions may add; one with more instructions is
     dropped later, so that the machine passes, which mostly add to them, leave it out. optional: True to make versions
-    with extensions that vendors may switch off, too.
+    with extensions that vendors may switch off, too. code: where compiled versions are kept, and found again.
     """
 
     cores: Sequence[Core]
@@ -130,6 +131,7 @@ class VersionOptions:
     in_bitcode: bool = False
     most_bytes: float = math.inf
     optional: bool = False
+    code: EntryStore = NOTHING_KEPT
 
     @property
     def levels(self) -> tuple[Core, ...]:
@@ -164,7 +166,7 @@ def make_versions(
         raise parse_error(source, error) from error
     defined, refused = _functions_to_version(module, requested, target.arch, options.openmp)
     hot = HotModule(module, frozenset(name for name in defined if name not in refused), module_tag(source, text))
-    version_jobs = VersionJobs(hot, target, code_level(program_level), options.per_core_rounding)
+    version_jobs = VersionJobs(hot, target, code_level(program_level), options.per_core_rounding, options.code)
 
     functions = [name for name in defined if name in hot.hot]
     failures = VersionFailures()
@@ -208,12 +210,12 @@ def compile_versions(
             with failures.refusing(name, f"its {label} version"):
                 jobs[name, label] = version_jobs.version_job(name, core, once.get(name))
     if in_bitcode:
-        jobs |= _optimise_in_ir(jobs, _cores_to_split(cores, in_bitcode), workers, failures)
+        jobs |= _optimise_in_ir(jobs, _cores_to_split(cores, in_bitcode), workers, failures, options.code)
     elif target.arch == "aarch64":
         split = _cores_to_split(cores, in_bitcode)
         chosen = {at: job for at, job in jobs.items() if at[1] in split}
-        jobs |= _optimise_in_ir(chosen, split, workers, failures)
-    compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
+        jobs |= _optimise_in_ir(chosen, split, workers, failures, options.code)
+    compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress, version_jobs.code), strict=True))
     for (name, label), result in compiled.items():
         if isinstance(result, Failure):
             failures.add_failure(name, f"its {label} version", result, jobs[name, label])
@@ -256,7 +258,7 @@ def _optimise_once(
         with failures.refusing(name, what):
             if version_jobs.may_round_differently(name):
                 jobs[name] = version_jobs.optimise_once_job(name)
-    optimised = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
+    optimised = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress, version_jobs.code), strict=True))
     for name, result in optimised.items():
         if isinstance(result, Failure):
             failures.add_failure(name, what, result, jobs[name])
@@ -297,14 +299,18 @@ def _compiled_version(
 
 
 def _optimise_in_ir(
-    jobs: Mapping[tuple[str, str], CodegenJob], to_split: Collection[str], workers: int, failures: VersionFailures
+    jobs: Mapping[tuple[str, str], CodegenJob],
+    to_split: Collection[str],
+    workers: int,
+    failures: VersionFailures,
+    code: EntryStore,
 ) -> dict[tuple[str, str], CodegenJob]:
     """Optimise these versions, split the loads of those for the cores `to_split`; return jobs that generate their code.
 
     Versions that LLVM refuses are left out; compiling their original IR then reports the error. failures: receives the
     functions whose loads cannot be split.
     """
-    texts = compile_all([replace(job, emit="ir") for job in jobs.values()], workers, lambda: None)
+    texts = compile_all([replace(job, emit="ir") for job in jobs.values()], workers, lambda: None, code)
     optimised: dict[tuple[str, str], CodegenJob] = {}
     for (at, job), text in zip(jobs.items(), texts, strict=True):
         with failures.refusing(at[0], f"its {at[1]} version"):

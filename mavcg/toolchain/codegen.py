@@ -4,6 +4,7 @@ llvmlite has no assembly parser for foreign targets and aborts on inline assembl
 a child process, a fatal error of LLVM becomes one refused function with LLVM's message.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -13,8 +14,9 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
+from mavcg.files.store import NOTHING_KEPT, EntryStore, open_store
 from mavcg.toolchain.target import Target
-from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, compiler_version, run_zig
 
 EMIT_FLAGS = {"ir": ("-S", "-emit-llvm"), "asm": ("-S",), "obj": ("-c",)}
 # All extensions that any core may use, so that the assembler accepts everything that code generation has written for a
@@ -30,6 +32,7 @@ _REASON = re.compile(
 )
 _SHOWN_IR = 120
 SUFFIX = {"ir": ".ll", "asm": ".s", "obj": ".o"}
+_MOST_KEPT_BYTES = 300_000_000
 
 
 @dataclass(frozen=True)
@@ -71,39 +74,59 @@ class Failure:
     line: int | None = None
 
 
+def open_code() -> EntryStore:
+    """Return the user's store of what compile_all and assemble have made, for this version of the compiler."""
+    version = hashlib.sha256(compiler_version().encode()).hexdigest()[:16]
+    return open_store("code", version, most_bytes=_MOST_KEPT_BYTES)
+
+
+def _key(words: Sequence[str], text: str) -> str:
+    """Return the key of what a tool of ziglang's makes of a text. words: its name and options, without paths."""
+    return hashlib.sha256("\0".join([*words, text]).encode(errors="surrogateescape")).hexdigest()
+
+
 def compile_module(job: CodegenJob, out: Path) -> None:
     """Compile a module into `out`. Raises: ToolError with clang's message for IR that it refuses."""
     source = out.with_name(out.name + ".in.ll")
     source.write_text(job.text, encoding="utf-8", errors="surrogateescape")
-    passes = () if job.optimise else ("-Xclang", "-disable-llvm-passes")
-    run_zig(
-        _clang(job.target),
-        [
-            *_clang_target(job.target),  # the CPUs are in the IR
-            *(f"-O{job.opt_level}", *PLAIN_CODE_FLAGS),
-            *("-Wno-unused-command-line-argument", "-Wno-override-module", "-fno-crash-diagnostics"),
-            *(*passes, *job.flags),
-            *(*EMIT_FLAGS[job.emit], str(source), "-o", str(out)),
-        ],
-        job.what,
-    )
+    run_zig(_clang(job.target), [*_options(job), str(source), "-o", str(out)], job.what)
     source.unlink()
 
 
-def assemble(asm: str, out: Path, target: Target, title: str, flags: Sequence[str] = ()) -> None:
+def _options(job: CodegenJob) -> list[str]:
+    """Return clang's options for a job, without paths."""
+    return [
+        *_clang_target(job.target),  # the CPUs are in the IR
+        *(f"-O{job.opt_level}", *PLAIN_CODE_FLAGS),
+        *("-Wno-unused-command-line-argument", "-Wno-override-module", "-fno-crash-diagnostics"),
+        *(() if job.optimise else ("-Xclang", "-disable-llvm-passes")),
+        *(*job.flags, *EMIT_FLAGS[job.emit]),
+    ]
+
+
+def assemble(
+    asm: str, out: Path, target: Target, title: str, flags: Sequence[str] = (), store: EntryStore = NOTHING_KEPT
+) -> None:
     """Assemble text to an object file.
 
     Args:
         title: name of the code in messages, such as "kernels".
         flags: for the assembler, such as folders of included files.
+        store: for text that includes no file: where objects are kept, and found again.
     """
-    source = out.with_suffix(".s")
     head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
-    source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
     # Without -g0 the assembler writes this file's path into the object's debug information.
-    words = [*_clang_target(target), "-g0", *flags, "-c", str(source), "-o", str(out)]
-    run_zig(_clang(target), words, f"assembling {title}")
+    words = [*_clang_target(target), "-g0", *flags, "-c"]
+    key = _key([_clang(target), *words], head + asm)
+    if (known := store.get(key)) is not None:
+        out.write_bytes(known)
+        return
+    source = out.with_suffix(".s")
+    source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
+    run_zig(_clang(target), [*words, str(source), "-o", str(out)], f"assembling {title}")
     source.unlink()
+    if store.folder is not None:
+        store.put(key, out.read_bytes())
 
 
 def _clang(target: Target) -> str:
@@ -120,25 +143,37 @@ def _clang_target(target: Target) -> tuple[str, str]:
     return "-target", target.zig_name if _clang(target) == "cc" else target.llvm_triple
 
 
-def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[], None]) -> list[str | Failure]:
+def compile_all(
+    jobs: Sequence[CodegenJob], workers: int, progress: Callable[[], None], store: EntryStore = NOTHING_KEPT
+) -> list[str | Failure]:
     """Compile modules to text ("ir" or "asm"), `workers` at a time; return the texts in order, a Failure for a refusal.
 
-    progress: called once per finished job, from any thread.
+    progress: called once per finished job, from any thread. store: where texts are kept, and found again.
     """
 
     def work(job: CodegenJob) -> str | Failure:
-        with scratch_folder("mavcg-") as folder:
-            out = Path(folder) / f"module{SUFFIX[job.emit]}"
-            try:
-                compile_module(job, out)
-                result: str | Failure = out.read_text(encoding="utf-8", errors="surrogateescape")
-            except ToolError as error:
-                result = Failure(*_reason(str(error)))
+        key = _key([_clang(job.target), *_options(job)], job.text)
+        if (known := store.get(key)) is not None:
+            result: str | Failure = known.decode("utf-8", "surrogateescape")
+        else:
+            result = _compile_text(job)
+            if isinstance(result, str):
+                store.put(key, result.encode("utf-8", "surrogateescape"))
         progress()
         return result
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
         return list(pool.map(work, jobs))
+
+
+def _compile_text(job: CodegenJob) -> str | Failure:
+    with scratch_folder("mavcg-") as folder:
+        out = Path(folder) / f"module{SUFFIX[job.emit]}"
+        try:
+            compile_module(job, out)
+            return out.read_text(encoding="utf-8", errors="surrogateescape")
+        except ToolError as error:
+            return Failure(*_reason(str(error)))
 
 
 def _reason(message: str) -> tuple[str, int | None]:

@@ -19,6 +19,7 @@ EMPTY_GROUP = '"mavcg-empty"'
 LOCAL_LINKAGE = {"internal", "private"}
 _BLOCKADDRESS = re.compile(rf"blockaddress\(@({NAME}),")
 _COMDAT = re.compile(rf"comdat\(\$({NAME})\)")
+_VECTOR = re.compile(r"<(?:vscale x )?\d+ x ")
 # Linkages of symbols for which the linker may take a definition from elsewhere with another meaning.
 REPLACEABLE = frozenset({"weak", "linkonce", "common", "extern_weak"})
 
@@ -62,6 +63,11 @@ class ModuleText:
         """Functions whose label addresses are stored in variables (a table of computed gotos)."""
         variables = (entity.text for entity in self.entities.values() if entity.kind == "variable")
         return frozenset(unquote(m[1]) for text in variables for m in _BLOCKADDRESS.finditer(text))
+
+    @cached_property
+    def names_vectors(self) -> bool:
+        """False if no type of the module is or holds a vector."""
+        return bool(_VECTOR.search(str(self)))
 
     @cached_property
     def objects(self) -> IrObjects:

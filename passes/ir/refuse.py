@@ -86,7 +86,7 @@ def _why_not_forwarded(function: FunctionObject, arch: str) -> str | None:
 
 
 def _why_not_vectors(module: ModuleText, name: str, arch: str) -> str | None:
-    if arch != "x86_64":
+    if arch != "x86_64" or not module.names_vectors:
         return None
     functions = module.objects.functions
     base = base_features(features_of(functions[name].attributes), arch)

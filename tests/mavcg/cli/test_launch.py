@@ -18,6 +18,7 @@ from mavcg.passes.asm.tune import Tuned, tune
 from mavcg.passes.ir.arithmetic import explicit_fmuladd
 from mavcg.program import version_jobs
 from mavcg.program.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
+from mavcg.toolchain import codegen
 from tests.conftest import zig_cache
 
 EDGE_APP = Path(__file__).parents[3] / "examples/edge_app"
@@ -76,6 +77,21 @@ def test_a_hot_file_gets_versions_and_a_cold_one_gccs_own_object(
     assert run_program("gcc", "main.c", "hot.o", "cold.o", "-o", "app").status == 0
     ran = run_program("./app", MAVCG_TRACE="1", MAVCG_CPU_MAP="*=generic")
     assert ran.status == 25 and versions_run(ran.stderr) == {"dot": "generic"}
+
+
+def test_a_file_that_is_compiled_again_has_its_versions_kept(
+    mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their code: another comment changes none of them. The object has the same bytes."""
+    monkeypatch.setenv("MAVCG_CACHE", str(project / "cache"))
+    command = ("gcc", "-O2", "-c", "hot.c", "-o", "hot.o")
+    assert launch(mavcg, *command).status == 0
+    before = (project / "hot.o").read_bytes()
+
+    monkeypatch.setattr(codegen, "_compile_text", lambda job: pytest.fail(f"{job.what} again"))
+    (project / "hot.c").write_text((project / "hot.c").read_text() + "/* a comment */\n")
+    assert launch(mavcg, *command).status == 0
+    assert (project / "hot.o").read_bytes() == before and {"generic", *cores} <= labels(project / "hot.o", "dot")
 
 
 TWO_HOT = HOT + HOT.replace("dot(", "warm(").replace("return", "\n  return")

@@ -2,13 +2,16 @@
 
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mavcg.errors import MavcgError, ToolError
+from mavcg.files.store import EntryStore
 from mavcg.objects.elf import function_symbols
-from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all, compile_module
+from mavcg.toolchain import codegen
+from mavcg.toolchain.codegen import CodegenJob, Failure, assemble, canonical, compile_all, compile_module
 from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-musl")
@@ -45,6 +48,34 @@ def test_results_come_in_order_and_each_is_told() -> None:
     results = compile_all(jobs, 2, lambda: told.append(threading.current_thread().name))
     assert all(isinstance(result, str) and f"f{i}:" in result for i, result in enumerate(results))
     assert len(told) == 5
+
+
+def test_what_was_compiled_once_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all that it depends on; refusals are not kept."""
+    store = EntryStore(tmp_path / "kept")
+    job, impossible = CodegenJob(ADD, ARM, "a"), CodegenJob(IMPOSSIBLE, ARM, "b")
+    first = compile_all([job, impossible], 1, lambda: None, store)
+    assert isinstance(first[0], str) and isinstance(first[1], Failure)
+    assemble(first[0], tmp_path / "a.o", ARM, "a", store=store)
+
+    compiled: list[str] = []
+    monkeypatch.setattr(codegen, "run_zig", lambda tool, words, what: compiled.append(what))
+    assert compile_all([job], 1, lambda: None, store) == first[:1]
+    assemble(first[0], tmp_path / "again.o", ARM, "a", store=store)
+    assert (tmp_path / "again.o").read_bytes() == (tmp_path / "a.o").read_bytes() and not compiled
+    others = (
+        replace(job, opt_level="1"),
+        replace(job, optimise=False),
+        replace(job, emit="ir"),
+        replace(job, flags=()),
+        replace(job, target=parse_target("aarch64-linux-gnu.2.17")),
+        replace(job, text=ADD.replace("1", "2")),
+        impossible,
+    )
+    for other in others:
+        with pytest.raises(FileNotFoundError):  # nothing is compiled now
+            compile_all([other], 1, lambda: None, store)
+    assert len(compiled) == len(others)
 
 
 @pytest.mark.parametrize(

@@ -152,3 +152,10 @@ def test_an_emptied_attribute_group_stays_a_group() -> None:
     emptied = {number: "" for number in module.attribute_groups}
     again = parse_module(canonical(str(type(module)(**{**vars(module), "attribute_groups": emptied}))))
     assert list(again.attribute_groups) == list(module.attribute_groups)
+
+
+def test_vectors_are_seen_wherever_a_type_names_them() -> None:
+    body = "define void @f(ptr %p) {\n  ret void\n}\n"
+    assert not parse_module(body).names_vectors
+    assert parse_module("%s = type { i32, <16 x float> }\n" + body.replace("ptr %p", "%s %p")).names_vectors
+    assert parse_module(body.replace("ptr %p", "<vscale x 4 x i32> %p")).names_vectors
