@@ -1,8 +1,9 @@
 """CPU seconds of a compiler, alone and under `mavcg launch`, by file: `python -m bench.launch_cost`.
 
 User and system time of all processes, children included, interleaved: median of three rounds. The cache holds what any
-first file of a build leaves there; tuned versions and schedules are searched for anew in each round. `--long` adds the
-FFT with machine passes, which takes minutes.
+first file of a build leaves there; versions are compiled, and schedules searched for, anew in each round. Then the file
+is compiled again with another macro that it does not use: its versions are in the cache. `--long` adds the FFT with
+machine passes, which takes minutes.
 """
 
 import os
@@ -86,12 +87,13 @@ def measure(file: File, folder: Path) -> dict[str, Any]:
     (folder / "first.c").write_text(ONE_HOT.replace("smooth", file.hot[0]), encoding="utf-8")
     launch = [sys.executable, "-m", "mavcg.cli", "launch", "--strict"]
     cpu_seconds([*launch, *file.compiler, "-O2", "-c", "first.c"], folder, folder / "warm")
-    plain, launched = [], []
+    plain, launched, again = [], [], []
     for number in range(ROUNDS):
         shutil.copytree(folder / "warm", folder / f"cache{number}")
         compiler = [*file.compiler, "-O2", f"-DROUND={number}", "-c", "x.c"]  # zig keeps what it has compiled
         plain.append(cpu_seconds([*compiler, "-DPLAIN"], folder, folder / f"cache{number}"))
         launched.append(cpu_seconds([*launch, *compiler], folder, folder / f"cache{number}"))
+        again.append(cpu_seconds([*launch, *compiler, "-DAGAIN"], folder, folder / f"cache{number}"))
     return {
         "file": file.name,
         "compiler": "gcc" if file.compiler[0] == "gcc" else "zig cc",
@@ -99,6 +101,8 @@ def measure(file: File, folder: Path) -> dict[str, Any]:
         "plain_s": round(statistics.median(plain), 3),
         "launch_s": round(statistics.median(launched), 3),
         "ratio": round(statistics.median(launched) / statistics.median(plain), 2),
+        "again_s": round(statistics.median(again), 3),
+        "again_ratio": round(statistics.median(again) / statistics.median(plain), 2),
     }
 
 
