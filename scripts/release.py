@@ -4,11 +4,11 @@
     python -m scripts.release --python python3.11 --python python3.14   # tried in clean environments of these
     python -m scripts.release --key ~/.ssh/id_ed25519                # the sums signed
 
-The wheel and the source archive are built twice, in different folders, time zones and orders of hashing, from what git
-has of HEAD; a release whose builds differ in a byte is refused. Times in them are the commit's. With --python, each
-interpreter gets an empty environment with the wheel in it and works through scripts/release_trial.py far from the
-checkout; what was installed there is a bill of materials (CycloneDX 1.6). SHA256SUMS covers all files;
-`ssh-keygen -Y verify` and `sha256sum -c` check it (docs/releasing.md).
+The wheel and the source archive are built twice, in different folders, time zones, umasks and orders of hashing, from
+what git has of HEAD; a release whose builds differ in a byte is refused. Times in them are the commit's. With --python,
+each interpreter gets an empty environment with the wheel in it and works through scripts/release_trial.py far from the
+checkout; what was installed there is a bill of materials (CycloneDX 1.6). SHA256SUMS covers all files; `ssh-keygen -Y
+verify` and `sha256sum -c` check it (docs/releasing.md).
 """
 
 import argparse
@@ -17,10 +17,13 @@ import hashlib
 import io
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,10 +33,12 @@ from mavcg.files.whole_file import write_whole
 ROOT = Path(__file__).resolve().parents[1]
 NAMESPACE = "mavcg-release"  # of ssh-keygen's signatures: one made for something else does not count
 SUMS = "SHA256SUMS"
-# What must not matter: each build gets another of these.
+_FIRST_OF_ZIP = 315_532_800  # 1980-01-01
+_UNIX = 3  # system that made an entry, whose modes are Unix's
+# What must not matter: each build gets another of these, the mask of its files' modes among them.
 VARIATIONS = (
-    {"TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
-    {"TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "4242"},
+    (0o022, {"TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"}),
+    (0o077, {"TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "4242"}),
 )
 
 
@@ -47,7 +52,7 @@ def make_release(out: Path, pythons: Sequence[str], key: Path | None) -> list[Pa
     if _output_text(["git", "status", "--porcelain"]):
         raise MavcgError("release: the checkout has changes that are not committed; commit them or put them away")
     with tempfile.TemporaryDirectory(prefix="mavcg-release-") as scratch:
-        builds = [_build(Path(scratch) / f"build-{n}", variation) for n, variation in enumerate(VARIATIONS)]
+        builds = [_build(Path(scratch) / f"build-{n}", *variation) for n, variation in enumerate(VARIATIONS)]
         _check_equal(*builds)
         contents = {path.name: path.read_bytes() for path in builds[0]}
         wheel = next(path for path in builds[0] if path.suffix == ".whl")
@@ -71,17 +76,21 @@ def _interpreter(name: str) -> str:
     return os.path.abspath(found)
 
 
-def _build(folder: Path, variation: Mapping[str, str]) -> list[Path]:
+def _build(folder: Path, umask: int, variation: Mapping[str, str]) -> list[Path]:
     """Build the wheel and the source archive of HEAD in a new folder; returns both files."""
     epoch = _output_text(["git", "log", "-1", "--format=%ct"])
     tree, out = folder / "tree", folder / "out"
     tree.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(_bytes_of(["git", "archive", "HEAD"]))) as archive:
         archive.extractall(tree, filter="tar")
+    for path in (tree, *tree.rglob("*")):  # as a checkout under this mask has them
+        if not path.is_symlink():
+            path.chmod((0o777 if path.is_dir() or path.stat().st_mode & 0o100 else 0o666) & ~umask)
     environment = {**os.environ, **variation, "SOURCE_DATE_EPOCH": epoch}
-    _run([sys.executable, "-m", "build", "--outdir", str(out), str(tree)], folder, environment)
-    (source,) = out.glob("*.tar.gz")
+    _run([sys.executable, "-m", "build", "--outdir", str(out), str(tree)], folder, environment, umask)
+    (source,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
     write_whole(source, steady_archive(source.read_bytes(), int(epoch)))
+    write_whole(wheel, steady_wheel(wheel.read_bytes(), int(epoch)))
     return sorted(out.iterdir())
 
 
@@ -104,6 +113,23 @@ def steady_archive(packed: bytes, epoch: int) -> bytes:
             plain.pax_headers = {}
             steady.addfile(plain, content)
     return gzip.compress(unpacked.getvalue(), mtime=epoch)
+
+
+def steady_wheel(packed: bytes, epoch: int) -> bytes:
+    """Return a .whl with the same files in the same order, without what the machine added.
+
+    Times are `epoch` (seconds since 1970; ZIP has them to two seconds, since 1980), modes 755 or 644.
+    """
+    moment = time.gmtime(max(epoch, _FIRST_OF_ZIP))[:6]
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(packed)) as given, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as steady:
+        for entry in given.infolist():
+            plain = zipfile.ZipInfo(entry.filename, moment)
+            runs = (entry.external_attr >> 16) & 0o100
+            plain.external_attr = (stat.S_IFREG | (0o755 if runs else 0o644)) << 16
+            plain.compress_type, plain.create_system = zipfile.ZIP_DEFLATED, _UNIX
+            steady.writestr(plain, given.read(entry))
+    return made.getvalue()
 
 
 def _check_equal(first: Sequence[Path], second: Sequence[Path]) -> None:
@@ -142,9 +168,11 @@ def _sign(sums: Path, key: Path) -> Path:
     return signature
 
 
-def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
+def _run(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, umask: int = 0o022
+) -> None:
     try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, env=environment, umask=umask, capture_output=True, text=True)
     except OSError as error:
         raise MavcgError(f"release: {command[0]} does not start ({error.strerror}); is it installed?") from error
     if done.returncode:
@@ -171,7 +199,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", action="append", default=[], metavar="P", help="try it with this interpreter")
     parser.add_argument("--key", type=Path, metavar="FILE", help="private SSH key that signs the sums")
     given = parser.parse_args(arguments)
-    os.umask(0o022)  # modes of files are in the wheel
     try:
         files = make_release(given.out, given.python, given.key)
     except MavcgError as error:

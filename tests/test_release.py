@@ -6,13 +6,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from mavcg.errors import MavcgError
 from scripts import release
-from scripts.release import NAMESPACE, SUMS, make_release, steady_archive
+from scripts.release import NAMESPACE, SUMS, make_release, steady_archive, steady_wheel
 
 EPOCH = 1_700_000_000
 
@@ -56,6 +57,31 @@ def test_an_archive_keeps_names_contents_links_and_what_runs() -> None:
         assert (link.type, link.linkname) == (tarfile.SYMTYPE, "../kernels")
     assert int.from_bytes(steady[4:8], "little") == EPOCH  # RFC 1952: MTIME
     assert gzip.decompress(steady)
+
+
+def wheel(moment: tuple[int, int, int, int, int, int], mode: int) -> bytes:
+    """A .whl of two files, as a machine with this clock and umask writes it."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as files:
+        for name, runs in (("p/a.py", 0), ("p/tool", 0o100)):
+            entry = zipfile.ZipInfo(name, moment)
+            entry.external_attr = (0o100000 | mode | runs) << 16
+            files.writestr(entry, name * 3)
+    return packed.getvalue()
+
+
+def test_a_wheel_does_not_tell_of_the_machine_that_made_it() -> None:
+    here, there = wheel((2020, 1, 2, 3, 4, 6), 0o600), wheel((2021, 1, 2, 3, 4, 8), 0o664)
+
+    assert here != there
+    assert steady_wheel(here, EPOCH) == steady_wheel(there, EPOCH)
+    with zipfile.ZipFile(io.BytesIO(steady_wheel(here, EPOCH))) as steady:
+        kept = [(each.filename, each.date_time, oct(each.external_attr >> 16)) for each in steady.infolist()]
+        assert kept == [
+            ("p/a.py", (2023, 11, 14, 22, 13, 20), "0o100644"),
+            ("p/tool", (2023, 11, 14, 22, 13, 20), "0o100755"),
+        ]
+        assert steady.read("p/a.py") == b"p/a.pyp/a.pyp/a.py"
 
 
 def test_a_tree_with_changes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
