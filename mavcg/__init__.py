@@ -4,6 +4,7 @@ TYPE_CHECKING = False  # type checkers take it as true; to import typing takes a
 if TYPE_CHECKING:
     from typing import Any
 
+    from mavcg.files.sandbox import sandbox as sandbox
     from mavcg.runtime.application import LoadedApplication as LoadedApplication
     from mavcg.runtime.application import load_application as load_application
     from mavcg.runtime.loading import Model as Model
@@ -28,4 +29,8 @@ def __getattr__(name: str) -> "Any":
         from mavcg.runtime import sized_model
 
         return getattr(sized_model, name)
+    if name == "sandbox":
+        from mavcg.files.sandbox import sandbox
+
+        return sandbox
     raise AttributeError(f"module 'mavcg' has no attribute '{name}'")
