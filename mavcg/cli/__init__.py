@@ -27,10 +27,11 @@ def main() -> None:
         _end_on_signals()
         sys.exit(launch(sys.argv[2:]))
     from mavcg.cli.app import run
+    from mavcg.cli.confinement import confine_verb
     from mavcg.files.scratch import remove_on_signals
 
     remove_on_signals()
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:], confine_verb))
 
 
 def _end_on_signals() -> None:

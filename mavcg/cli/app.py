@@ -1,8 +1,9 @@
 """Assemble the verbs to one command line, and turn errors into a message and an exit status."""
 
+import errno
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -10,8 +11,10 @@ import typer
 
 from mavcg.cli.verbs import VERBS, verb_named
 from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.console.option_class import Command
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import NO_ROOM, full_folders
+from mavcg.files.sandbox import confinement
 from mavcg.text.terminal import say, say_error, show
 
 HELP = """Build libraries with machine code for each core type of a processor whose cores differ.
@@ -46,7 +49,7 @@ def make_app(names: Iterable[str] = VERBS) -> typer.Typer:
         elif isinstance(verb := verb_named(name), typer.Typer):
             app.add_typer(verb, name=name)
         else:
-            app.command(name)(verb)
+            app.command(name, cls=Command)(verb)
     return app
 
 
@@ -79,12 +82,15 @@ def _command(name: str | None) -> Any:
     return typer.main.get_command(make_app(VERBS if name is None else (name,)))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run a command line and return its exit status."""
+def run(arguments: Sequence[str], confine: Callable[[str, Mapping[str, Any]], None] | None = None) -> int:
+    """Run a command line and return its exit status.
+
+    confine: called with the verb's words and options before its work, to confine this process to it.
+    """
     try:
         # Help and usage errors list all verbs; to run one, the modules of the others need not be imported.
         only = arguments[0] if arguments and arguments[0] in VERBS else None
-        _command(only)(list(arguments), prog_name="mavcg")
+        _command(only)(list(arguments), prog_name="mavcg", obj=confine)
         return 0
     except SystemExit as end:  # typer ends with 0, or with 2 after it has printed a usage error
         if isinstance(end.__context__, BrokenPipeError):  # `mavcg cores | head`
@@ -109,6 +115,8 @@ def run(arguments: Sequence[str]) -> int:
         unnamed = (full_folders() or "standard output") if error.errno in NO_ROOM else "a system call"
         location = error.filename2 or error.filename or unnamed
         remedy = "make room" if error.errno in NO_ROOM else "check that it can be read and written"
+        if error.errno in (errno.EACCES, errno.EPERM) and (confined := confinement()) and confined.files:
+            remedy += "; commands write only where their options say, MAVCG_SANDBOX=off lifts that"
         say(f"{location!s}: {error.strerror or error}; {remedy}")
         return _no_stdout(EXIT_BAD_INPUT) if not _flush_stdout() else EXIT_BAD_INPUT
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.cores_tables import recognition_text, show_all, show_board, show_core
-from mavcg.console.output import print_json
+from mavcg.console.output import console, print_json
 from mavcg.console.shared_options import JsonDocument
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
@@ -88,14 +88,21 @@ def cores(
 
 
 def _show_host(again: bool, json: bool) -> None:
-    """Print the figures of this machine that plans and builds use. again: measure, instead of the kept figures."""
+    """Print the figures of this machine that plans and builds use, and what it has to confine commands.
+
+    again: measure, instead of the kept figures.
+    """
+    from mavcg.files.landlock import landlock_version
+    from mavcg.files.syscall_filter import knows_filters
     from mavcg.hosts.host import measured_host_board
 
-    board = measured_host_board(again=again)
+    board, landlock, filters = measured_host_board(again=again), landlock_version(), knows_filters()
     if json:
-        print_json({"boards": [board_json(board)]})
-    else:
-        show_board(board)
+        print_json({"boards": [board_json(board)], "sandbox": {"landlock": landlock, "system_calls": filters}})
+        return
+    show_board(board)
+    parts = f"Landlock {landlock}" if landlock else "no Landlock", f"{'' if filters else 'no '}filters of system calls"
+    console().print(f"sandbox: {', '.join(parts)} (docs/security.md)")
 
 
 def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":

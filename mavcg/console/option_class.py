@@ -5,8 +5,22 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 Options = TypeVar("Options")
+
+
+class Command(TyperCommand):
+    """A command that calls the function given as the command line's object before it does its work.
+
+    That function confines the process. Inside a program that uses mavcg there is none, and nothing is confined.
+    """
+
+    def invoke(self, context: Any) -> Any:
+        """Call `context.obj`, if there is one, with the command's words and its options by name; then do the work."""
+        if context.obj is not None:
+            context.obj(context.command_path.partition(" ")[2], context.params)
+        return super().invoke(context)
 
 
 def command_of(name: str, options_class: type[Options], run: Callable[[Options], None]) -> Callable[..., None]:
@@ -33,5 +47,5 @@ def group_of(help_text: str, **commands: Callable[..., Any]) -> typer.Typer:
     group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
     group.callback()(lambda: None)  # without a callback, typer takes an only command as the whole group
     for name, command in commands.items():
-        group.command(name)(command)
+        group.command(name, cls=Command)(command)
     return group

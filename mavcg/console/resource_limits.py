@@ -29,6 +29,9 @@ PROGRAM_SECONDS = 3600.0  # default for a program
 SHARE_OF_MEMORY = 0.8  # default, as a fraction of the memory of the machine or container
 FEWEST_BYTES = 64 << 20  # Python and its packages alone take this much
 _POLL_S = 0.1
+# Seconds of CPU after which a build says what it does, where no terminal shows it; then at each doubling. One that
+# waits says so after as many times more seconds.
+_REPORT_S, _WAITING = 10.0, 6
 _CHILDREN_EVERY = 10  # polls; reading the memory of all processes takes longer than that of this one
 _UNITS = {
     "": 1,
@@ -152,12 +155,15 @@ def _watch(limits: ResourceLimits, product: str, progress: LimitedProgress, main
 def _poll(
     limits: ResourceLimits, product: str, progress: LimitedProgress, main: int, done: threading.Event, started: float
 ) -> None:
-    polls, children_bytes = 0, 0
+    polls, children_bytes, report_s, cpu_before_s = 0, 0, _REPORT_S, sum(os.times()[:4])
     while not done.wait(min(_POLL_S, limits.seconds)):
         if limits.memory_bytes and polls % _CHILDREN_EVERY == 0:
             children_bytes = private_bytes(descendants())
         polls += 1
         seconds = time.monotonic() - started
+        if max(sum(os.times()[:4]) - cpu_before_s, seconds / _WAITING) >= report_s:
+            report_s *= 2
+            _report(product, progress, main, seconds)
         resident = resident_bytes([os.getpid()]) + children_bytes if limits.memory_bytes else 0
         if seconds > limits.seconds:
             excess = f"--max-seconds {limits.seconds:g}: the build takes longer"
@@ -170,6 +176,12 @@ def _poll(
         stage = _stage(progress, _node_in(sys._current_frames().get(main)))
         progress.__exit__()
         end_process(EXIT_BAD_INPUT, partial(say, f"{product}: {excess} ({stage}); {remedy}"))
+
+
+def _report(product: str, progress: LimitedProgress, main: int, seconds: float) -> None:
+    """Say on stderr what a long build does, unless a terminal shows its stages."""
+    if not sys.stderr.isatty():
+        say(f"{product}: {seconds:.0f} s {_stage(progress, _node_in(sys._current_frames().get(main)))}")
 
 
 def _remedy(resource: str) -> str:

@@ -1,6 +1,7 @@
 """`mavcg cores`, run as a user runs it; the runtime behind "this machine" is the real one."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def test_this_machine_as_measured_once_and_anew(host_facts: list[str]) -> None:
         rates.append(board["clusters"][0]["l2_gb_per_s"])
     assert rates == [91.5, 91.5, 92.5, 92.5] and len(host_facts) == 2
     table = run("host").stdout
+    assert re.search(r"^sandbox: (Landlock [2-9]|no Landlock), (no )?filters of system calls", table, re.M)
     assert "92.5" in table and "3.20 GHz" in table and "L3: 8192 KiB" in table and "Sources" not in table
 
 

@@ -1,5 +1,6 @@
 """What a build may take: options, keys of mavcg.toml, and what is left behind by one that takes more."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.console import resource_limits
 from mavcg.console.resource_limits import FEWEST_BYTES, ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError
 
@@ -54,6 +56,30 @@ def test_values_and_defaults(tmp_path: Path) -> None:
 def test_bad_values_are_named(seconds: float | None, memory: str | None, message: str) -> None:
     with pytest.raises(MavcgError, match=message):
         build_limits(seconds, memory)
+
+
+def test_a_long_build_says_what_it_does(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no terminal shows it, after 10 seconds of CPU and at each doubling, or after a minute of waiting."""
+    monkeypatch.setattr(resource_limits, "_REPORT_S", 0.02)
+    monkeypatch.setattr(resource_limits, "_POLL_S", 0.001)
+    with enforce_limits(ResourceLimits(60, None), "net.onnx") as progress:
+        progress("folding constants")
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+    busy = capfd.readouterr().err.splitlines()
+    assert 2 <= len(busy) <= 5
+    assert set(busy) == {"mavcg: net.onnx: 0 s while folding constants"}
+
+    with enforce_limits(ResourceLimits(60, None), "net.onnx") as progress:
+        progress("reading")
+        time.sleep(0.3)
+    assert "mavcg: net.onnx: 0 s while reading\n" in capfd.readouterr().err
+
+    monkeypatch.setattr(resource_limits, "_REPORT_S", 10.0)
+    with enforce_limits(ResourceLimits(60, None), "net.onnx"):
+        time.sleep(0.05)
+    assert capfd.readouterr().err == ""
 
 
 def test_memory_that_cannot_be_had_is_named() -> None:
