@@ -182,7 +182,10 @@ def parse_elf(content: bytes, name: str) -> AccelProgram:
         table = json_document(sections[".network"].content.decode(), location, REMEDY).value
     except UnicodeDecodeError as error:
         raise MavcgError(f"{location}: is not readable ({error}); {REMEDY}") from error
-    program = from_description(table, tuple(instructions), sections[".parameters"].content, location)
+    try:
+        program = from_description(table, tuple(instructions), sections[".parameters"].content, location)
+    except MavcgError as error:  # other versions of mavcg have other keys
+        raise MavcgError(f"{error}; if another mavcg built the file, {REMEDY}") from error
     if program.feature_bytes != sections[".features"].size:
         wrong = f"feature_bytes {program.feature_bytes} where section .features has {sections['.features'].size}"
         raise MavcgError(f"{location}: {wrong}; {REMEDY}")
