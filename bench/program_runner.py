@@ -5,7 +5,7 @@ lie around every buffer, and each step's rows are computed in parts, the last fi
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +27,15 @@ from mavcg.kernels.registry import emit
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import KernelSpec, Machine, Packing
-from mavcg.specs.model_program import ONLY_COPY, WRITTEN_COPY, OperandAddress, Program, ProgramPhase, ProgramStep
+from mavcg.specs.model_program import (
+    ONLY_COPY,
+    WRITTEN_COPY,
+    OperandAddress,
+    Program,
+    ProgramLoop,
+    ProgramPhase,
+    ProgramStep,
+)
 
 Run = Callable[..., tuple[Array, ...]]
 _GUARD = 256  # bytes on either side of a buffer
@@ -100,8 +108,9 @@ class ProgramRunner:
             }
             return buffers[operand.base][operand.index].pointer + operand.offset
 
-        for phase in phases_of(program):
-            step, pointers = program.steps[phase.step], [pointer(operand) for operand in phase.operands]
+        for phase, iteration in self._phases(pointer):
+            step = program.steps[phase.step]
+            pointers = [pointer(operand) + iteration * operand.stride for operand in phase.operands]
             for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
                 call()
             assert fault.unchanged, f"{step.name}: an index does not exist"
@@ -114,6 +123,18 @@ class ProgramRunner:
             np.frombuffer(memory.bytes(), DTYPES[tensor.type.dtype]).reshape(tensor.type.shape)
             for memory, tensor in zip(outputs, program.outputs, strict=True)
         )
+
+    def _phases(self, pointer: Callable[[OperandAddress], int]) -> Iterator[tuple[ProgramPhase, int]]:
+        """Yield the phases to run, with the iteration of their loop."""
+        phases, loops = phases_of(self.program), {loop.begin: loop for loop in self.program.loops}
+        number = 0
+        while number < len(phases):
+            loop = loops.get(number, ProgramLoop(number, number + 1, 1))
+            for iteration in range(loop.trips):
+                if loop.condition is not None and not ctypes.c_uint8.from_address(pointer(loop.condition)).value:
+                    break
+                yield from ((phase, iteration) for phase in phases[loop.begin : loop.end])
+            number = loop.end
 
 
 def phases_of(program: Program) -> Sequence[ProgramPhase]:

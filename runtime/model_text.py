@@ -40,6 +40,7 @@ MOVED_LINE = 64  # bytes; of csrc/engine.h
 _MOVED_CHUNK = 1024  # lines that a thread copies at least
 SAVED_HEADER_BYTES = 16  # struct states_header of csrc/engine_state.c
 _MOVE = 0xFFFFFFFF  # MOVE of csrc/engine.h
+_NO_CONDITION = 0xFFFFFFFF  # NO_CONDITION of csrc/engine.h
 
 
 def default_spin_us(board: Board | None) -> int:
@@ -95,12 +96,14 @@ def tables_text(
     check_program(program)
     kernels = kernels_of(program)
     runs, operands = _runs(program, {kernel: i for i, kernel in enumerate(kernels)})
+    loops, moving = _loops(program, runs, operands)
     weight_lines, weights_of = speed_rows(program, core_set)
     sizes = {
         "PHASES": len(runs),
         "OPERANDS": len(operands),
         "EXTERNAL_OPERANDS": sum(map(_is_external, operands)),
         "DEFAULT_THREADS": options.threads,
+        "LOOPS": len(loops),
         "VERSIONS": core_set.version_count,
         "SPIN_US": options.spin_us,
     }
@@ -128,6 +131,8 @@ def tables_text(
                 "const struct engine_step run_table[]",
                 (f"{{{', '.join(map(str, numbers))}, {weights_of[step]}, {step}}}," for step, numbers in runs),
             ),
+            _array("const struct engine_loop loop_table[]", loops),
+            _array("const struct engine_moving moving_table[]", moving),
             _array(f"const uint16_t speed_table[][{core_set.version_count}]", weight_lines),
             _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
             _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
@@ -271,6 +276,27 @@ def _runs(
             )
         runs.append((phase.step, fields))
     return runs, operands
+
+
+def _loops(
+    program: Program, runs: Sequence[tuple[int, tuple[int, ...]]], operands: list[OperandAddress]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of loop_table and moving_table. Conditions are added to the operands."""
+    loops, moving = list[str](), list[str]()
+    for loop in program.loops:
+        first = len(moving)
+        numbers = {  # steps of a loop may share their lists of operands
+            fields[-1] + i: operand.stride
+            for step, fields in runs[loop.begin : loop.end]
+            for i, operand in enumerate(program.steps[step].operands)
+            if operand.stride
+        }
+        moving += [f"{{{number}, {stride}}}," for number, stride in numbers.items()]
+        condition = _NO_CONDITION if loop.condition is None else len(operands)
+        if loop.condition is not None:
+            operands.append(loop.condition)
+        loops.append(f"{{{loop.begin}, {loop.end}, {loop.trips}, {condition}, {first}, {len(moving)}}},")
+    return loops, moving
 
 
 def _ring_of(operand: OperandAddress, program: Program) -> RingBuffer | None:

@@ -1,11 +1,12 @@
 """Check a program against the limits of the engine's tables."""
 
 from mavcg.errors import MavcgError
-from mavcg.specs.model_program import Program
+from mavcg.specs.model_program import OperandAddress, Program, ProgramLoop
 
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
 MAX_STAGES = 32  # a pipeline's: more than a processor has clusters, and two digits in a thread's name
 _MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
+MAX_TRIPS = (1 << 31) - 1  # iterations of a loop, which are counted with 32 bits
 _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
 
 
@@ -17,16 +18,16 @@ def check_program(program: Program) -> None:
         )
     if len(program.steps) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds at most {_MAX_STEPS}")
-    states_end = program.state_bytes - program.swapped_bytes  # the second copies lie behind
-    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes, "state": states_end}
     if len(program.phases) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds at most {_MAX_STEPS}")
     _check_stages(program)
+    _check_loops(program)
     if program.dimension is not None and (program.phases or program.stages):
         raise MavcgError(
             f"model {program.name}: {program.dimension} with phases or stages; a step's rows are one phase"
         )
-    for step in program.steps:
+    loop_of = {number: loop for loop in program.loops for number in range(loop.begin, loop.end)}
+    for number, step in enumerate(program.steps):
         if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
                 f"step '{step.name}': {step.rows} rows in chunks of {step.min_chunk_rows} and calls of "
@@ -44,15 +45,38 @@ def check_program(program: Program) -> None:
                 f"{step.kernel} be more work"
             )
         for operand in step.operands:
-            tensors = {"input": program.inputs, "output": program.outputs}.get(operand.base, ())
-            if operand.base == "fault":
-                fits = operand.offset == 0
-            elif operand.base in ends:
-                fits = 0 <= operand.offset <= ends[operand.base]
-            else:
-                fits = operand.index < len(tensors) and 0 <= operand.offset <= tensors[operand.index].type.bytes
-            if not fits:
+            if not _in_base(operand, program, loop_of.get(number)):
                 raise MavcgError(f"step '{step.name}': an operand at {operand}, which the program does not have")
+
+
+def _in_base(operand: OperandAddress, program: Program, loop: ProgramLoop | None) -> bool:
+    """Return True if an operand lies in its base in every iteration. loop: that of its step; None: it is in none."""
+    states_end = program.state_bytes - program.swapped_bytes  # the second copies lie behind
+    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes, "state": states_end, "fault": 0}
+    tensors = {"input": program.inputs, "output": program.outputs}.get(operand.base, ())
+    if operand.base not in ends and operand.index >= len(tensors):
+        return False
+    end = ends[operand.base] if operand.base in ends else tensors[operand.index].type.bytes
+    if operand.stride and loop is not None:
+        last = operand.offset + operand.stride * (loop.trips - 1)
+        return 0 <= operand.offset < end and 0 <= last < end
+    return 0 <= operand.offset <= end and not operand.stride
+
+
+def _check_loops(program: Program) -> None:
+    """Raise MavcgError for loops that overlap, or that the engine cannot repeat."""
+    if program.loops and (program.phases or program.stages or program.dimension is not None):
+        raise MavcgError(f"model {program.name}: loops with phases, stages or a length of the run; loops are of steps")
+    after = 0
+    for loop in program.loops:
+        if not after <= loop.begin < loop.end <= len(program.steps) or not 1 <= loop.trips <= MAX_TRIPS:
+            raise MavcgError(
+                f"model {program.name}: {loop}; a loop has 1 to {MAX_TRIPS} iterations of steps that no other has"
+            )
+        condition = loop.condition
+        if condition is not None and (condition.stride or not _in_base(condition, program, None)):
+            raise MavcgError(f"model {program.name}: {loop}: its condition is not in the program's memory")
+        after = loop.end
 
 
 def _check_stages(program: Program) -> None:

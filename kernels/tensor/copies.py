@@ -238,8 +238,17 @@ def _lower_slice(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     return copy_steps(node.inputs[0], node.output, y.item_bytes, nest, start, 0, node.origin)
 
 
+def _lower_next(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    return relaid_steps(node.inputs[1], node.output, views, node.origin)
+
+
 LOWER = {
     "reshape": _lower_reshape,
+    "loop_state": _lower_reshape,
+    "loop_enter": _lower_reshape,
+    "loop_copy": _lower_reshape,
+    "loop_next": _lower_next,
+    "loop_final": _lower_reshape,
     "broadcast_to": _lower_broadcast,
     "concat": _lower_concat,
     "slice": _lower_slice,

@@ -16,6 +16,7 @@ from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names, prune, ty
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES, MOST_NODES
 from mavcg.ops import infer, make_node
+from mavcg.ops.loops import LOOP_OPS
 from mavcg.ops.op import node_location
 from mavcg.reference import evaluate
 from mavcg.reference.work import temporary_bytes, work
@@ -109,11 +110,14 @@ def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:
 class Emitter:
     """A graph builder that evaluates operators whose inputs are known.
 
-    placed: names of known values that are constants of the graph; a value is added once.
+    placed: names of known values that are constants of the graph; a value is added once. loops: recurrent operators and
+    loops become loops of the graph (ops/loops.py), and are unrolled otherwise.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, loops: bool = False) -> None:
         self.builder = GraphBuilder(name)
+        self.loops = loops
+        self.loop_count = 0
         self._placed: dict[Value, str] = {}
         self._made_bytes = 0
         self._steps_left = MOST_FOLDED_WORK
@@ -150,7 +154,7 @@ class Emitter:
             if kept.quantised is not None and op == "transpose":
                 self.count_bytes(kept.quantised.q.nbytes, f"node '{origin}' ({op})")
             return kept
-        if op != "reshape" and all(v is None or v.is_constant for v in inputs):
+        if op not in LOOP_OPS and op != "reshape" and all(v is None or v.is_constant for v in inputs):
             folded = self._fold(op, inputs, origin, attrs)
             if folded is not None:
                 return folded

@@ -11,11 +11,14 @@ FILES = ".onnx, .tflite or .prototxt"  # in messages
 _TFLITE_MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 
 
-def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None) -> Graph:
+def import_model(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None, loops: bool = False
+) -> Graph:
     """Return the graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
 
     shapes: shapes of inputs with free dimensions, by name. weights: the caffemodel of a prototxt; None: the file beside
-    it. Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
+    it. loops: recurrent operators and loops of an ONNX file become loops of the graph (ops/loops.py); else they are
+    unrolled. Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
     """
     try:
         with path.open("rb") as file:
@@ -40,7 +43,7 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Pat
         raise MavcgError(f"{path}: is empty; name a model file ({FILES})")
     from mavcg.importers.onnx_file import import_onnx
 
-    return import_onnx(path, shapes)
+    return import_onnx(path, shapes, loops)
 
 
 def dimension_name(path: Path, tensor: str, axis: int) -> str:

@@ -32,23 +32,26 @@ _KINDS = {
 }
 
 
-def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
+def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}), loops: bool = False) -> Graph:
     """Return the graph of an ONNX file; its inputs and outputs carry the file's names.
 
     shapes: shapes of inputs, by name; required for inputs with free dimensions other than the first, which defaults to
-    1.
+    1. loops: recurrent operators and loops become loops of the graph, see Emitter.
     Raises: UnsupportedOp for an unsupported operator, MavcgError, naming the location, for a file that is damaged or
     incomplete.
     """
-    return import_model(load_model(path), path, shapes)
+    return import_model(load_model(path), path, shapes, loops)
 
 
 def import_model(
-    model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    model: onnx.ModelProto,
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    loops: bool = False,
 ) -> Graph:
     """Return the graph of an ONNX model in memory. path: file name for messages, and folder of external data.
 
-    Raises: as import_onnx.
+    loops: as for import_onnx. Raises: as import_onnx.
     """
     opsets = opsets_of(model.opset_import)
     if "" in opsets and opsets[""] < LEAST_OPSET:
@@ -56,7 +59,7 @@ def import_model(
             f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"
         )
     try:
-        return _graph(model, path, shapes, opsets)
+        return _graph(model, path, shapes, opsets, loops)
     except MavcgError as error:
         # An error of the same class, so that callers can distinguish kinds, with the file's name in front; on one
         # line, whatever the names of tensors are.
@@ -66,10 +69,14 @@ def import_model(
 
 
 def _graph(
-    model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]], opsets: Mapping[str, int]
+    model: onnx.ModelProto,
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    opsets: Mapping[str, int],
+    loops: bool,
 ) -> Graph:
     graph = model.graph
-    emitter = Emitter(graph.name or path.stem)
+    emitter = Emitter(graph.name or path.stem, loops)
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     values = read_initializers(graph, "the graph", path.parent)
     # Up to IR version 3 initializers are listed as inputs too, as their default values.

@@ -31,6 +31,8 @@ def order_nodes(graph: Graph, states: int = STATES) -> NodeOrder:
     states: as for least_peak_order. Inputs and outputs lie in the caller's memory and do not count.
     """
     storage = assign_storage(graph)
+    if storage.loops:  # whose nodes stay together
+        return NodeOrder(graph, peak := _given_peak(storage), peak, 0)
     least, given, problem = _search_order(storage, states)
     if least.peak >= given:
         return NodeOrder(graph, given, given, min(least.lower_bound, given))
@@ -48,6 +50,11 @@ def order_nodes(graph: Graph, states: int = STATES) -> NodeOrder:
 def _search_order(storage: Storage, states: int) -> tuple[LeastPeakOrder, int, OrderProblem]:
     problem = order_problem(storage)
     return least_peak_order(problem, states), peak_of(problem, range(len(problem.touched))), problem
+
+
+def _given_peak(storage: Storage) -> int:
+    problem = order_problem(storage)
+    return peak_of(problem, range(len(problem.touched)))
 
 
 def order_problem(storage: Storage) -> OrderProblem:

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph, Node, fresh_name
+from mavcg.memory.loop_storage import next_in_place, prepare_loops, span_of
 from mavcg.ops import make_node
+from mavcg.ops.loops import LoopRange, loop_members, loop_ranges
 from mavcg.specs.kernel import View, dense_strides
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
@@ -64,11 +66,15 @@ _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
 
 @dataclass(frozen=True)
 class Location:
-    """Location of a tensor: `offset` elements from the start of the buffer of `root`, with the strides of `view`."""
+    """Location of a tensor: `offset` elements from the start of the buffer of `root`, with the strides of `view`.
+
+    advance: elements that it moves by in each iteration of a loop.
+    """
 
     root: str
     offset: int
     view: View
+    advance: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,15 @@ class Storage:
     """A graph with the location of each tensor.
 
     graph: with the copies that sharing required. silent: outputs of nodes for which no kernel runs. bordered: outputs
-    of pads whose input is written in place. locations: of every tensor but constants.
+    of pads whose input is written in place. locations: of every tensor but constants. loops: ranges of the graph's
+    nodes that a run repeats, in order.
     """
 
     graph: Graph
     locations: Mapping[str, Location]
     silent: frozenset[str]
     bordered: frozenset[str]
+    loops: tuple[LoopRange, ...] = ()
 
     def views(self, node: Node) -> dict[str, View]:
         """Return the views of a node's inputs and outputs; constants are dense."""
@@ -101,17 +109,19 @@ class Storage:
 class _Inside:
     """The place of a tensor in its container: from `start` along each axis, every `step`-th element.
 
-    step is None for a reshape: the tensor is the whole container, and both are dense.
+    step is None for a reshape: the tensor is the whole container, and both are dense. row: 1 or -1 for a tensor that is
+    a row of its container, the next one in each iteration of a loop, from the first or from the last on; else 0.
     """
 
     container: str
     start: tuple[int, ...] = ()
     step: tuple[int, ...] | None = None
+    row: int = 0
 
 
 def assign_storage(graph: Graph) -> Storage:
     """Return the graph with a location for every tensor."""
-    return _Assignment(_with_own_outputs(graph)).storage()
+    return _Assignment(prepare_loops(_with_own_outputs(graph))).storage()
 
 
 def _with_own_outputs(graph: Graph) -> Graph:
@@ -146,6 +156,13 @@ class _Assignment:
         self.whole = {
             name for node in graph.nodes if node.op in _BY_LAYOUT for name in (*node.inputs, *node.outputs) if name
         } | {name for node in graph.nodes if node.op == "imatmul" for name in self.of_many_rows(node)}
+        self.whole |= {node.inputs[0] for node in graph.nodes if node.op == "loop_slice"}
+        self.whole |= {node.output for node in graph.nodes if node.op == "loop_stack"}
+        self.members = loop_members(graph.nodes)
+        at_once = ("loop_state", "loop_slice", "loop_enter", "loop_next")  # whose places follow from what they read
+        self.pinned |= {node.output for node in graph.nodes if node.op in at_once}
+        self.producers = graph.producers()
+        self.loops: tuple[LoopRange, ...] = ()
         self.located: dict[str, Location] = {}
         self.around: dict[str, str] = {}  # outermost known container of a tensor
 
@@ -171,11 +188,64 @@ class _Assignment:
                 self.reshape(node)
             elif node.op == "slice":
                 self.slice(node)
+            elif node.op == "loop_stack":
+                nodes += self.loop_stack(node)
+            elif node.op.startswith("loop_"):
+                self.loop(node)
         graph = replace(self.graph, nodes=tuple(reversed(nodes)), types=self.types)
+        self.loops = loop_ranges(graph.nodes)
+        self.update_states(graph)
         self.share_in_place(graph)
         names = [*graph.inputs, *(name for node in graph.nodes for name in node.outputs if name)]
         locations = {name: self.locate(name) for name in names}
-        return Storage(graph, locations, frozenset(self.silent), frozenset(self.bordered))
+        return Storage(graph, locations, frozenset(self.silent), frozenset(self.bordered), self.loops)
+
+    def loop(self, node: Node) -> None:
+        """Place what an operator of a loop makes in its input's buffer, or the state that it ends with in its own."""
+        name, own = node.inputs[0], node.output
+        if node.op == "loop_slice":
+            self.inside[own] = _Inside(name, row=-1 if node.attr("reverse") else 1)
+        elif node.op == "loop_enter" and name not in self.graph.constants and own not in self.whole:
+            rank = len(self.types[own].shape)
+            self.inside[own] = _Inside(name, (0,) * rank, (1,) * rank)
+        elif node.op == "loop_next":
+            self.inside[own] = _Inside(name)
+            return  # a kernel copies the value to the state, unless update_states finds it there
+        elif node.op == "loop_final":
+            state = self.producers[name].inputs[0]
+            if state in self.inside or not self.dense(own):
+                return
+            self.inside[state] = _Inside(own)
+        else:
+            return
+        self.silent.add(own)
+
+    def loop_stack(self, node: Node) -> list[Node]:
+        """Place a value in its row of the stack. Returns the copy that this may need."""
+        name, row = node.inputs[0], _Inside(node.output, row=-1 if node.attr("reverse") else 1)
+        self.silent.add(node.output)
+        if self.put(name, row):
+            return []
+        copy = fresh_name(self.types, f"{name}.copy")
+        self.types[copy] = self.types[name]
+        self.inside[copy] = row
+        return [self.copy(name, copy, node)]
+
+    def copy(self, name: str, copy: str, reader: Node) -> Node:
+        """Return the node that copies a tensor for a reader, in each iteration if the reader is in a loop."""
+        loop = self.members.get(reader.output)
+        if loop is not None:
+            self.members[copy] = loop
+            return make_node("loop_copy", (name,), (copy,), origin=reader.origin, loop=loop)
+        return make_node("reshape", (name,), (copy,), origin=reader.origin, shape=self.types[name].shape)
+
+    def update_states(self, graph: Graph) -> None:
+        """Let the next value of a state be computed in the state's buffer, if nothing reads the state after that."""
+        for node in next_in_place(graph, self.loops, self.root, self.free, IN_PLACE):
+            state, value = node.inputs
+            if value != state:
+                self.inside[value] = _Inside(state)
+            self.silent.add(node.output)
 
     def concat(self, node: Node) -> tuple[list[Node], Node]:
         """Place every input in the output's buffer.
@@ -190,7 +260,7 @@ class _Assignment:
             if not self.put(name, _Inside(node.output, start, (1,) * len(shape))):
                 copy = fresh_name(self.types, f"{name}.copy")
                 self.types[copy] = self.types[name]
-                copies.append(make_node("reshape", (name,), (copy,), origin=node.origin, shape=shape))
+                copies.append(self.copy(name, copy, node))
                 name = copy
                 self.inside[name] = _Inside(node.output, start, (1,) * len(shape))
             names.append(name)
@@ -207,9 +277,11 @@ class _Assignment:
     def put(self, name: str, within: _Inside) -> bool:
         """Place a tensor there if that is possible.
 
-        Returns False if it is not free, or must be dense and would not be.
+        Returns False if it is not free, must be dense and would not be, or is computed once and the container in each
+        iteration of a loop.
         """
-        if not self.free(name):
+        loop = self.members.get(within.container)
+        if not self.free(name) or (loop is not None and self.members.get(name) != loop):
             return False
         self.inside[name] = within
         if name in self.whole and not self.dense(name):
@@ -256,12 +328,13 @@ class _Assignment:
 
     def share_in_place(self, graph: Graph) -> None:
         """Let an element-wise node's output reuse the buffer of an input that no later node reads."""
-        last: dict[str, int] = {}
+        spans: dict[str, tuple[int, int]] = {}
         for index, node in enumerate(graph.nodes):
             for name in (*node.inputs, *node.outputs):
                 if name and name not in graph.constants:
                     root = self.root(name)
-                    last[root] = index
+                    spans[root] = (spans.get(root, (index, index))[0], index)
+        last = {root: span_of(*span, self.loops)[1] for root, span in spans.items()}
         external = {self.root(name) for name in (*graph.inputs, *graph.outputs)}
         contained = {within.container for within in self.inside.values()}
         for index, node in enumerate(graph.nodes):
@@ -315,17 +388,20 @@ class _Assignment:
                 self.located[name] = Location(name, 0, View(kind.dtype, kind.shape, dense_strides(kind.shape)))
             else:
                 around = self.located[within.container]
-                strides, offset = dense_strides(kind.shape), around.offset
+                strides, offset, advance = dense_strides(kind.shape), around.offset, around.advance
+                if within.row:
+                    advance += within.row * kind.elements
+                    offset += (self.types[within.container].shape[0] - 1) * kind.elements if within.row < 0 else 0
                 if within.step is not None:
                     offset += sum(s * i for s, i in zip(around.view.strides, within.start, strict=True))
                     strides = tuple(s * k for s, k in zip(around.view.strides, within.step, strict=True))
-                self.located[name] = Location(around.root, offset, View(kind.dtype, kind.shape, strides))
+                self.located[name] = Location(around.root, offset, View(kind.dtype, kind.shape, strides), advance)
 
 
 def lifetimes_of(storage: Storage, order: Sequence[Node]) -> dict[str, tuple[int, int]]:
     """Return the first and last step at which each buffer is used, by root.
 
-    Steps are the nodes' positions in `order`.
+    Steps are the nodes' positions in `order`. A buffer that is also used outside of a loop is used in all of it.
     """
     spans: dict[str, tuple[int, int]] = {}
     for index, node in enumerate(order):
@@ -334,4 +410,6 @@ def lifetimes_of(storage: Storage, order: Sequence[Node]) -> dict[str, tuple[int
                 root = storage.locations[name].root
                 first, _ = spans.get(root, (index, index))
                 spans[root] = (first, index)
+    if storage.loops:
+        return {root: span_of(*span, storage.loops) for root, span in spans.items()}
     return spans

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
-from mavcg.choose.bands.banded_range import AUTO, OFF
+from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
@@ -143,7 +143,7 @@ def list_steps(plan: Plan, context: PlanContext) -> Plan:
 
 def choose_bands(plan: Plan, context: PlanContext) -> Plan:
     """Compute the ranges of steps that pay by bands of rows, on a board, within the limit on the arena."""
-    if not context.board.named or context.depth_first == OFF:
+    if not context.board.named or context.depth_first == OFF or plan.program.loops:
         return plan
     banded = with_depth_first(plan, context.board, context.depth_first == AUTO, context.progress, context.workers)
     limit = context.max_arena_bytes
@@ -202,11 +202,19 @@ def run_stages(plan: Plan, context: PlanContext, stages: Sequence[Stage] = STAGE
     return plan
 
 
+def keeps_loops(context: PlanContext) -> bool:
+    """Return True if loops of the file are loops of the program: not where its layers are computed by parts of rows, or
+    where a precision is chosen for each layer, whose error a run of the graph measures."""
+    by_rows = context.max_arena_bytes is not None or context.image_rows or context.depth_first == ON
+    return not by_rows and context.precision == F32 and not context.stored_weights
+
+
 def plan_model(request: ModelRequest, name: str, progress: Progress) -> Plan:
     """Read a model and plan its library. name: of the graph. Raises: as build_model."""
     progress(f"reading {request.model.name}")
-    graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
-    graph = pair_states(graph, request.states)
-    dump("import", graph)
     context = plan_context(request, progress)
+    loops = keeps_loops(context)
+    graph = request.graph or import_model(request.model, request.shapes, request.weights, loops)
+    graph = pair_states(replace(graph, name=name), request.states)
+    dump("import", graph)
     return run_stages(Plan(graph, context.board.machines), context)

@@ -10,11 +10,11 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, AttrValue, Graph, Node, TensorType, type_of
-from mavcg.ops import attention, block_weights, eight_bit, elementwise, layouts, reduction, spatial
+from mavcg.ops import attention, block_weights, eight_bit, elementwise, layouts, loops, reduction, spatial
 from mavcg.ops.op import Attr, Operator, TypedNode, check_type, node_location
 
 # Each family of operators is a module with a tuple OPS; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights)
+FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops)
 
 OPS: Mapping[str, Operator] = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})
 

@@ -9,12 +9,14 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, Node, is_float, type_of
+from mavcg.ops.loops import loop_ranges, order_by_loops
 from mavcg.ops.nodes import infer
 from mavcg.ops.op import FLOATS, node_location
-from mavcg.reference import attention, block_weights, eight_bit, elementwise, layouts, reduction, shape, spatial
+from mavcg.reference import attention, block_weights, eight_bit, elementwise, layouts, loops, reduction, shape, spatial
+from mavcg.reference.loops import run_loop
 
 # Each family of operators is a module with a mapping DEFINITIONS; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, attention, shape, eight_bit, layouts, block_weights)
+FAMILIES = (spatial, elementwise, reduction, attention, shape, eight_bit, layouts, block_weights, loops)
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )
@@ -69,13 +71,27 @@ def run(graph: Graph, *arrays: Array, wide: bool = False, visit: Visit | None = 
                 f"graph {graph.name}: input {name} is {type_of(array)} where {graph.types[name]} is needed"
             )
         values[name] = array
-    last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
-    for i, node in enumerate(graph.nodes):
+    nodes = order_by_loops(graph.nodes)
+    bodies = {loop.first: loop for loop in loop_ranges(nodes)}
+    last = {name: i for i, node in enumerate(nodes) for name in node.inputs}
+    for loop in bodies.values():  # all iterations read what one does
+        read = {name for node in nodes[loop.first : loop.last + 1] for name in node.inputs}
+        last.update({name: loop.last for name in read if last[name] < loop.last})
+
+    def compute(node: Node, values: dict[str, Array]) -> None:
         inputs = [values[name] if name else None for name in node.inputs]
         results = evaluate(node, inputs, wide)
         if visit is not None:
             visit(node, inputs, results[0])
         values.update(zip(node.outputs, results, strict=True))
+
+    end = -1  # of the loop that ran last
+    for i, node in enumerate(nodes):
+        if i in bodies:
+            end = bodies[i].last
+            run_loop(nodes[i : end + 1], bodies[i], values, compute)
+        elif i > end:
+            compute(node, values)
         for name in {*node.inputs, *node.outputs}:
             # Tensors are freed after their last use: all together are much larger than those live at one time.
             if last.get(name, i) == i and name not in graph.outputs:

@@ -15,12 +15,13 @@ class OperandAddress:
 
     base: "arena", "constants", "input", "output", "state" or "fault" (the context's fault word). offset: from the base,
     in bytes. index: number of the input or output; of a state the copy that is meant, ONLY_COPY, READ_COPY
-    or WRITTEN_COPY.
+    or WRITTEN_COPY. stride: bytes that the address advances by in each iteration of the step's loop.
     """
 
     base: str
     offset: int = 0
     index: int = 0
+    stride: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,20 @@ class ProgramStep:
     core_speeds: tuple[tuple[str, int], ...] = ()
     call_rows: int = 0
     rows_per_index: int = 0
+
+
+@dataclass(frozen=True)
+class ProgramLoop:
+    """Steps begin .. end - 1, which a run repeats before it goes on.
+
+    trips: number of iterations. condition: a bool that is read before each iteration and ends the loop if it is false;
+    None: all iterations are run.
+    """
+
+    begin: int
+    end: int
+    trips: int
+    condition: OperandAddress | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +160,8 @@ class Program:
     the order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline,
     which cover all steps in order; rings: the buffers between them. states: tensors that stay in a context between
     runs, those in place first; state_bytes: memory of all their copies. swapped_bytes: of one copy of those that have
-    two. dimension: the bounded dimension whose length each run has, if the program has one.
+    two. dimension: the bounded dimension whose length each run has, if the program has one. loops: of whole steps, in
+    order, none in another.
     """
 
     name: str
@@ -164,3 +180,4 @@ class Program:
     state_bytes: int = 0
     swapped_bytes: int = 0
     dimension: Dimension | None = None
+    loops: tuple[ProgramLoop, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import DTYPES, Array, Graph, Node, TensorType
+from mavcg.ops.loops import LOOP_OPS
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.reference import evaluate
 from mavcg.reference.work import temporary_bytes, work
@@ -119,7 +120,7 @@ def _place_constant(new: Rewrite, name: str, values: Mapping[str, Array], output
 
 def _growth(node: Node, types: Mapping[str, TensorType], values: Mapping[str, Array]) -> int | None:
     """Return the bytes of a node's result less those of its inputs; None if not all inputs are known."""
-    if len(node.outputs) != 1:
+    if len(node.outputs) != 1 or node.op in LOOP_OPS:  # another value in each iteration
         return None
     if types[node.output].elements == 0:
         return 0

@@ -48,6 +48,22 @@ struct engine_step {
 static const uint32_t MOVE = 0xFFFFFFFF;
 enum { MOVED_LINE = 64 };
 
+/* In place of the number of a loop's condition: all iterations are run. */
+static const uint32_t NO_CONDITION = 0xFFFFFFFF;
+
+/* A loop: phases begin to end - 1 are run `trips` times, one after the other, but only as long as the byte at operand
+ * number `condition` is not 0, which is read before each iteration. After an iteration the operands that moving_table
+ * lists from first_moving to end_moving - 1 advance by their strides, in bytes; after the loop they are where they were
+ * before it. */
+struct engine_loop {
+    uint32_t begin, end, trips, condition, first_moving, end_moving;
+};
+
+struct engine_moving {
+    uint32_t operand;
+    int64_t stride;
+};
+
 enum { CORE_IDS = 256, CORE_WORD = 64 };
 
 /* A number of threads and the core types that they may run on: one bit for each core id. */

@@ -51,9 +51,9 @@ MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const voi
     return check_arrays(context->inputs, inputs, input_bytes, context->outputs, outputs, output_bytes);
 }
 
-static int run_steps(struct mavcg_context *context, double *step_ns) {
-    for (uint32_t i = 0; step_ns && i < STEPS; i++) step_ns[i] = 0;
-    for (uint32_t number = context->begin; number < context->end; number++) {
+/* Run phases begin to end - 1, once. Returns a status. */
+static int run_phases(struct mavcg_context *context, uint32_t begin, uint32_t end, double *step_ns) {
+    for (uint32_t number = begin; number < end; number++) {
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;
@@ -63,6 +63,42 @@ static int run_steps(struct mavcg_context *context, double *step_ns) {
         if (step_ns) step_ns[step->step] += (double)(now_ns() - before);
     }
     return MAVCG_OK;
+}
+
+/* Advance the operands that move by this number of iterations. No thread holds rows of the loop's phases meanwhile. */
+static void move_operands(struct mavcg_context *context, const struct engine_loop *loop, int64_t iterations) {
+    for (uint32_t i = loop->first_moving; i < loop->end_moving; i++) {
+        void **operand = &context->operands[moving_table[i].operand];
+        *operand = (char *)*operand + moving_table[i].stride * iterations;
+    }
+}
+
+static bool goes_on(const struct mavcg_context *context, const struct engine_loop *loop) {
+    return loop->condition == NO_CONDITION || *(const uint8_t *)context->operands[loop->condition];
+}
+
+static int run_loop(struct mavcg_context *context, const struct engine_loop *loop, double *step_ns) {
+    int status = MAVCG_OK;
+    uint32_t iteration = 0; /* the one at which the operands are */
+    for (uint32_t ran = 0; !status && ran < loop->trips && goes_on(context, loop); ran++) {
+        if (ran != iteration) move_operands(context, loop, 1);
+        iteration = ran;
+        status = run_phases(context, loop->begin, loop->end, step_ns);
+    }
+    move_operands(context, loop, -(int64_t)iteration);
+    return status;
+}
+
+static int run_steps(struct mavcg_context *context, double *step_ns) {
+    for (uint32_t i = 0; step_ns && i < STEPS; i++) step_ns[i] = 0;
+    uint32_t number = context->begin;
+    for (uint32_t i = 0; i < LOOPS; i++) { /* without stages: from the first phase to the last */
+        int status = run_phases(context, number, loop_table[i].begin, step_ns);
+        if (!status) status = run_loop(context, &loop_table[i], step_ns);
+        if (status) return status;
+        number = loop_table[i].end;
+    }
+    return run_phases(context, number, context->end, step_ns);
 }
 
 /* Set the addresses of the operands that differ between runs. frame: number of the pipeline's frame; 0 outside of a

@@ -1,5 +1,6 @@
 """Lowering of an optimised graph to kernel specs with operands by name, before addresses are assigned."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winogr
 from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border
 from mavcg.memory.storage import Storage, assign_storage
+from mavcg.ops.loops import LoopRange
 from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.specs.packed_constant import PackedConstant
 
@@ -54,6 +56,16 @@ class LoweredGraph:
     def nodes(self) -> tuple[Node, ...]:
         """The graph's node that each step computes, or computes a part of."""
         return tuple(step.node for step in self.steps)
+
+    @property
+    def loops(self) -> tuple[tuple[int, int, LoopRange], ...]:
+        """The loops with steps: the first step, the one after the last, and the loop."""
+        if not self.storage.loops:
+            return ()
+        numbers = {node.output: number for number, node in enumerate(self.graph.nodes)}
+        at = [numbers[step.node.output] for step in self.steps]
+        bounds = ((bisect_left(at, r.first), bisect_right(at, r.last), r) for r in self.storage.loops)
+        return tuple((begin, end, r) for begin, end, r in bounds if begin < end)
 
     def workspaces(self) -> dict[str, int]:
         """Return the size of each node's workspace, in bytes, by the node's output; nodes without one are left out."""

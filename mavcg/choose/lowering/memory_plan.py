@@ -137,12 +137,13 @@ def _address(
 def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int = 0) -> OperandAddress:
     """Return the address of a tensor that is not a constant, plus an offset in bytes."""
     graph, location = lowered.graph, lowered.storage.locations[tensor]
-    offset += location.offset * DTYPES[graph.types[tensor].dtype].itemsize
+    item_bytes = DTYPES[graph.types[tensor].dtype].itemsize
+    offset, stride = offset + location.offset * item_bytes, location.advance * item_bytes
     if location.root in graph.inputs:
-        return OperandAddress("input", offset, graph.inputs.index(location.root))
+        return OperandAddress("input", offset, graph.inputs.index(location.root), stride)
     if location.root in graph.outputs:
-        return OperandAddress("output", offset, graph.outputs.index(location.root))
-    return OperandAddress("arena", arena.offsets[location.root] + offset)
+        return OperandAddress("output", offset, graph.outputs.index(location.root), stride)
+    return OperandAddress("arena", arena.offsets[location.root] + offset, stride=stride)
 
 
 def buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:

@@ -69,7 +69,7 @@ def held_address(address: OperandAddress, states: tuple[ProgramState, ...]) -> O
         number = state.input if reads else state.output
         if number == address.index:
             copy = ONLY_COPY if state.in_place else READ_COPY if reads else WRITTEN_COPY
-            return OperandAddress("state", state.offset + address.offset, copy)
+            return OperandAddress("state", state.offset + address.offset, copy, address.stride)
         before += number < address.index
     return replace(address, index=address.index - before)
 
@@ -82,15 +82,18 @@ def updates_in_place(lowered: LoweredGraph, program: Program, read: int, written
     """
     reads, accesses = list[int](), list[int]()
     order = program.phases or tuple(ProgramPhase(i, 0, s.rows, s.operands) for i, s in enumerate(program.steps))
+    repeated = {at: loop for loop in program.loops for at in range(loop.begin, loop.end)}
     for at, phase in enumerate(order):
+        loop = repeated.get(at)  # another iteration of its steps may come before or after this one
         if any(o.base == "input" and o.index == read for o in phase.operands):
-            reads.append(at)
+            reads.append(at if loop is None else loop.end - 1)
         if any(o.base == "output" and o.index == written for o in phase.operands):
-            accesses.append(at)
+            accesses.append(at if loop is None else loop.begin)
     last, first = max(reads, default=-1), min(accesses, default=len(order))
     if last < first:
         return True
-    return last == first and not program.phases and _element_by_element(lowered, first, read, written)
+    once = first not in repeated and not program.phases
+    return last == first and once and _element_by_element(lowered, first, read, written)
 
 
 def _element_by_element(lowered: LoweredGraph, step: int, read: int, written: int) -> bool:

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.choose.lowering.memory_plan import ContentDigests, MemoryPlan, plan_memory
+from mavcg.choose.lowering.memory_plan import ContentDigests, MemoryPlan, plan_memory, tensor_address
 from mavcg.choose.plan import Plan
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.arena import align_size
+from mavcg.ops.loops import LoopRange
 from mavcg.specs.kernel import KernelSpec
-from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.specs.model_program import OperandAddress, Program, ProgramLoop, ProgramStep, ProgramTensor
 from mavcg.specs.tile_plan import MacroTile, TilePlan, worthwhile_call_rows, worthwhile_chunk_rows
 
 DEFAULT_TILES = TilePlan()
@@ -43,7 +44,14 @@ def make_step_list(
         max((align_size(spec.scratch_bytes) for spec in lowered.specs), default=0),
         memory.constants_bytes,
         memory.arena.lower_bound_bytes,
+        loops=tuple(
+            ProgramLoop(begin, end, loop.trips, _condition(loop, lowered, memory)) for begin, end, loop in lowered.loops
+        ),
     )
+
+
+def _condition(loop: LoopRange, lowered: LoweredGraph, memory: MemoryPlan) -> OperandAddress | None:
+    return tensor_address(loop.condition, lowered, memory.arena) if loop.condition else None
 
 
 def _program_step(

@@ -45,6 +45,11 @@ class StepCost:
         """Time of the kernel's calls, simulated if known, and of the overhead."""
         return self.kernel_ms * (1.0 if self.factor is None else self.factor) + self.overhead_ms
 
+    def of_all_trips(self, trips: int) -> "StepCost":
+        """Return the cost of all iterations of a loop, of which this is one."""
+        times = {name: getattr(self, name) * trips for name in ("compute_ms", "memory_ms", "overhead_ms", "exposed_ms")}
+        return replace(self, **times)
+
     @property
     def source(self) -> str:
         """MODELLED or SIMULATED."""
@@ -114,7 +119,7 @@ class StepModel:
         return step_lines(work, self.distances, sizes, kernel.fills, kernel.runs, fetch, compute_ns)
 
     def alone(self, worker: CoreModel) -> StepCost:
-        """Return the cost of the whole step on one core."""
+        """Return the cost of the whole step on one core, in one iteration of its loop."""
         cycles, tasks = self._cycles(worker), self.work.tasks
         fit = worker.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
@@ -154,9 +159,9 @@ class StepModel:
         return 0.0 if lines is None or fit is None else lines.times.exposed_ns(fit)
 
     def together(self, workers: Sequence[CoreModel]) -> float:
-        """Return the ms on several cores; the first one is the caller's."""
+        """Return the ms of all iterations on several cores; the first one is the caller's."""
         if self.work.chunk_rows >= self.work.rows or len(workers) == 1:
-            return self.alone(workers[0]).ms
+            return self.alone(workers[0]).ms * self.work.trips
         row_ns = []
         for worker in workers:
             cycles = self._cycles(worker)
@@ -167,7 +172,7 @@ class StepModel:
         own_ns = [fit.call_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True)]
         ends = simulated_ns(self.work.rows, self.work.chunk_rows, row_ns, own_ns)
         handover = max(fit.handover_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True))
-        return (ends + fits[0].step_cycles / workers[0].ghz + handover) / 1e6
+        return (ends + fits[0].step_cycles / workers[0].ghz + handover) / 1e6 * self.work.trips
 
     def weights(self, workers: Sequence[CoreModel]) -> list[int]:
         """Return the relative speeds of these cores in this step, each timed as if it worked alone, for the engine's

@@ -252,7 +252,7 @@ def _layer(
     return LayerPrediction(
         step.work,
         step.together(team),
-        {label: step.alone(single[n]) for n, label in named},
+        {label: step.alone(single[n]).of_all_trips(step.work.trips) for n, label in named},
         {label: step.kernels[n].how for n, label in named},
         {label: unsure[n] for n, label in named if n in unsure},
         {label: refused[n] for n, label in named if n in refused},

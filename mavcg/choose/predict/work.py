@@ -44,7 +44,8 @@ class StepWork:
     counts them for the size of tasks. call_rows: rows of a task. by_channels: a task is output channels of all images,
     so every task reads the whole input; else it is rows of the output, and every task reads all weights, or a part of
     them (weight_parts). disjoint_reads: no two tasks read the same. min_chunk_rows: minimum rows that a thread takes;
-    0: a task. operands: as the kernel gets them; none for a library whose note lacks them.
+    0: a task. operands: as the kernel gets them; none for a library whose note lacks them. trips: iterations of the
+    loop that repeats it, each with all other figures.
     """
 
     name: str
@@ -61,6 +62,7 @@ class StepWork:
     min_chunk_rows: int = 0
     weight_parts: WeightParts = WHOLE_WEIGHTS
     operands: tuple[OperandAddress, ...] = ()
+    trips: int = 1
 
     @property
     def chunk_rows(self) -> int:
@@ -91,7 +93,7 @@ class StepWork:
             "touches": [[t.role, t.base, t.begin, t.bytes, t.span] for t in self.touches],
             "call_rows": self.call_rows,
             "operands": [[o.base, o.offset, o.index] for o in self.operands],
-        }
+        } | ({"trips": self.trips} if self.trips > 1 else {})
 
 
 def step_works(model: Plan) -> tuple[StepWork, ...]:
@@ -100,7 +102,8 @@ def step_works(model: Plan) -> tuple[StepWork, ...]:
     ends = _constant_ends(model)
     workspaces = _Workspaces(model)
     works = []
-    for step, lowered_step in zip(program.steps, lowered.steps, strict=True):
+    trips = {number: loop.trips for loop in program.loops for number in range(loop.begin, loop.end)}
+    for number, (step, lowered_step) in enumerate(zip(program.steps, lowered.steps, strict=True)):
         spec, node = lowered_step.spec, lowered_step.node
         places = _places(model, (*node.inputs, *node.outputs))
         written = {name for name in node.outputs}
@@ -123,6 +126,7 @@ def step_works(model: Plan) -> tuple[StepWork, ...]:
                 step.min_chunk_rows,
                 spec.weight_parts,
                 tuple(step.operands),
+                trips.get(number, 1),
             )
         )
     return _with_macs_of_primitives(works, lowered)
@@ -162,6 +166,7 @@ def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:
             s.get("apart", False),
             weight_parts=WeightParts(*s.get("weight_parts", ())),
             operands=tuple(OperandAddress(*operand) for operand in s.get("operands", ())),
+            trips=s.get("trips", 1),
         )
         for s in steps
     )

@@ -1,7 +1,7 @@
-"""Handlers of recurrent operators (LSTM, GRU, RNN), unrolled over the time steps.
+"""Handlers of recurrent operators (LSTM, GRU, RNN): a loop over the time steps, or nodes of each step.
 
-The length of a sequence is known, so each step becomes nodes. The input's part of all gates is one product for the
-whole sequence; a step adds the state's part. All steps share weights and kernels.
+The length of a sequence is known. The input's part of all gates is one product for the whole sequence; a step adds the
+state's part. All steps share weights and kernels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,10 @@ import numpy as np
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
+from mavcg.importers.graph_loop import new_loop
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
-MOST_STEPS = 1024  # maximum time steps of all directions; each is about a dozen nodes
+MOST_STEPS = 1024  # maximum time steps of all directions without loops; each is about a dozen nodes
 _ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
 State = tuple[Value, ...]
 # (the input's part of the gates [batch, gates * hidden], state) -> the next state, the hidden one first
@@ -212,7 +213,7 @@ def _recurrent(
     if direction not in names:
         raise call.fail(f"direction {direction!r}; there are {', '.join(names)}")
     reversed_of = names[direction]
-    if steps * len(reversed_of) > MOST_STEPS or not steps:
+    if not steps or (steps * len(reversed_of) > MOST_STEPS and not call.emitter.loops):
         raise call.unsupported(f"{steps} time steps in {len(reversed_of)} directions", f"1 to {MOST_STEPS}")
     lengths = call.maybe_array(4, "sequence_lens")
     if lengths is not None and (lengths != steps).any():
@@ -224,12 +225,8 @@ def _recurrent(
         state = tuple(_initial(call, 5 + i, number, batch, d, batch_first) for i in range(states))
         flat = call.reshape(x, (steps * batch, width))
         sums = d.input_sums(flat, bias_of(d).astype(DTYPES[x.dtype]))
-        step, made = make_step(d, number), {}
-        for t in range(steps - 1, -1, -1) if backwards else range(steps):
-            part = _slice(call, sums, (t * batch, 0), ((t + 1) * batch, sums.shape[1])) if steps > 1 else sums
-            state = step(part, state)
-            made[t] = call.reshape(state[0], (1, 1, batch, d.hidden))
-        sequences.append(_join(call, [made[t] for t in range(steps)], 0) if call.required[0] else made[0])
+        sequence, state = _iterate(call, make_step(d, number), sums, state, steps, backwards)
+        sequences.append(sequence)
         last.append(state)
     results: list[Value | None] = [_join(call, sequences, 1) if call.required[0] else None]
     for i in range(states):
@@ -242,6 +239,30 @@ def _recurrent(
         perms = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
         results = [None if r is None else call.transpose(r, perm) for r, perm in zip(results, perms, strict=False)]
     return tuple(results)
+
+
+def _iterate(call: OnnxCall, step: Step, sums: Value, state: State, steps: int, backwards: bool) -> tuple[Value, State]:
+    """Return the hidden states of all time steps, [steps, 1, batch, hidden], and the state after the last one.
+
+    sums: [steps * batch, gates * hidden]. The first is that of one step if no node reads it.
+    """
+    batch, width = sums.shape[0] // steps, sums.shape[1]
+    loop = new_loop(call, steps)
+    if loop is not None:
+        rows = call.reshape(sums, (steps, batch, width))
+        part = loop.row(rows, backwards)
+        own = tuple(loop.state(value) for value in state)
+        made = step(part, own)
+        loop.end(made)
+        hidden = call.reshape(made[0], (1, batch, made[0].shape[1]))
+        sequence = loop.stack(hidden, backwards) if call.required[0] else hidden
+        return sequence, tuple(loop.final(i) for i in range(len(own)))
+    by_time: dict[int, Value] = {}
+    for t in range(steps - 1, -1, -1) if backwards else range(steps):
+        part = _slice(call, sums, (t * batch, 0), ((t + 1) * batch, width)) if steps > 1 else sums
+        state = step(part, state)
+        by_time[t] = call.reshape(state[0], (1, 1, batch, state[0].shape[1]))
+    return _join(call, [by_time[t] for t in range(steps)], 0) if call.required[0] else by_time[0], state
 
 
 def _join(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:

@@ -10,6 +10,7 @@
 #define OPERANDS 3
 #define EXTERNAL_OPERANDS 2
 #define DEFAULT_THREADS 1
+#define LOOPS 0
 #define VERSIONS 4
 #define SPIN_US 50
 #define STAGES 0
@@ -86,6 +87,12 @@ static const mavcg_step steps_table[] = {
 };
 static const struct engine_step run_table[] = {
     {0, 4, 1, 1, 0, 0, 1, 0},
+};
+static const struct engine_loop loop_table[] = {
+    {0},
+};
+static const struct engine_moving moving_table[] = {
+    {0},
 };
 static const uint16_t speed_table[][4] = {
     {256, 256, 256, 256},

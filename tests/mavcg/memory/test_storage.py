@@ -38,7 +38,7 @@ def run_in_arena(
         own[name][:] = np.frombuffer(np.ascontiguousarray(inputs[name]).tobytes(), np.uint8)
     own |= {output: own[name] for output, name in same.items()}
 
-    def array(name: str) -> Array:
+    def array(name: str, iteration: int) -> Array:
         if name in graph.constants:
             return graph.constants[name]
         location = storage.locations[name]
@@ -46,9 +46,17 @@ def run_in_arena(
         raw = own[location.root] if location.root in outside else memory[arena.offsets[location.root] :]
         raw = raw[: graph.types[location.root].bytes].view(dtype)
         strides = [s * dtype.itemsize for s in location.view.strides]
-        return np.lib.stride_tricks.as_strided(raw[location.offset :], location.view.shape, strides)
+        start = location.offset + iteration * location.advance
+        return np.lib.stride_tricks.as_strided(raw[start:], location.view.shape, strides)
 
-    for node in graph.nodes:
+    repeated = {loop.first: loop for loop in storage.loops}
+    order: list[tuple[int, int]] = []  # nodes and iterations
+    while (at := order[-1][0] + 1 if order else 0) < len(graph.nodes):
+        loop = repeated.get(at)
+        numbers = range(loop.first, loop.last + 1) if loop else range(at, at + 1)
+        order += [(number, iteration) for iteration in range(loop.trips if loop else 1) for number in numbers]
+    for number, iteration in order:
+        node = graph.nodes[number]
         if any(name in storage.silent for name in node.outputs):
             continue
         if node.output in storage.bordered:
@@ -56,12 +64,13 @@ def run_in_arena(
             inside = tuple(slice(b, b + n) for b, n in zip(node.attr("before"), lengths, strict=True))
             border = np.ones(graph.shape(node.output), bool)
             border[inside] = False
-            array(node.output)[border] = node.attr("value")
+            array(node.output, iteration)[border] = node.attr("value")
             continue
-        results = evaluate(node, [np.array(array(n)) if n else None for n in node.inputs])
+        read = [np.array(array(n, iteration)) if n else None for n in node.inputs]
+        results = read[1:] if node.op == "loop_next" else evaluate(node, read)
         for name, result in zip(node.outputs, results, strict=True):
-            array(name)[...] = result
-    return [np.array(array(name)) for name in graph.outputs]
+            array(name, iteration)[...] = result
+    return [np.array(array(name, 0)) for name in graph.outputs]
 
 
 def random_graph(seed: int) -> Graph:

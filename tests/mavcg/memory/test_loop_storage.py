@@ -1,0 +1,125 @@
+"""Loops in shared buffers: the same results as iteration by iteration, checked in one NumPy array."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.memory.storage import assign_storage
+from mavcg.ops.loops import loop_ranges, order_by_loops
+from mavcg.ops.nodes import verify
+from mavcg.reference import run
+from tests.conftest import examples
+from tests.mavcg.memory.test_storage import run_in_arena
+
+KIND = TensorType("f32", (2, 3))
+WEIGHTS = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+
+def computed(pick: Random, b: GraphBuilder, tensors: list[str]) -> str:
+    """Add a node of KIND that reads some of these."""
+    x, other = pick.choice(tensors[-5:]), pick.choice(tensors)
+    kind = pick.choice(["neg", "tanh", "add", "mul", "roll", "reshape", "weights"])
+    if kind in ("neg", "tanh"):
+        return b.add(kind, [x])
+    if kind in ("add", "mul"):
+        return b.add(kind, [x, other])
+    if kind == "weights":
+        return b.add("add", [x, b.constant(WEIGHTS)])
+    if kind == "reshape":
+        return b.add("reshape", [b.add("reshape", [x], shape=[3, 2])], shape=[2, 3])
+    tail = b.add("slice", [x], starts=[1, 0], stops=[2, 3], steps=[1, 1])
+    head = b.add("slice", [other], starts=[0, 0], stops=[1, 3], steps=[1, 1])
+    return b.add("concat", [tail, head], axis=0)
+
+
+def random_loop(pick: Random, b: GraphBuilder, loop: int, around: list[str]) -> list[str]:
+    """Add a loop whose next states may be states, rows, or values of the graph around it; return its results."""
+    trips, reverse = pick.randint(1, 4), pick.random() < 0.5
+    rows = b.input(f"x{loop}", TensorType("f32", (trips, 2, 3)))
+    inside = [b.add("loop_slice", [rows], loop=loop, reverse=reverse)]
+    if pick.random() < 0.3:
+        known = b.constant(np.arange(trips * 6, dtype=np.float32).reshape(trips, 2, 3))
+        inside.append(b.add("loop_slice", [known], loop=loop))
+    states = [
+        b.add("loop_state", [pick.choice(around)], loop=loop, number=number, trips=trips)
+        for number in range(pick.randint(1, 3))
+    ]
+    inside += states
+    for _ in range(pick.randint(0, 6)):
+        inside.append(computed(pick, b, [*inside, pick.choice(around)]))
+    nexts = [b.add("loop_next", [state, pick.choice([*inside[-4:], around[-1]])], loop=loop) for state in states]
+    results = [b.add("loop_final", [n, *(m for m in nexts if m != n)], loop=loop) for n in nexts]
+    for value in pick.sample(inside, pick.randint(0, 2)):
+        stack = b.add("loop_stack", [value, *nexts], loop=loop, trips=trips, reverse=pick.random() < 0.5)
+        last = b.add("slice", [stack], starts=[trips - 1, 0, 0], stops=[trips, 2, 3], steps=[1, 1, 1])
+        results += [b.add("reshape", [last], shape=[2, 3]), stack]
+    return results
+
+
+def random_loops(seed: int) -> Graph:
+    pick, b = Random(seed), GraphBuilder("random")
+    around = [b.input("a", KIND), b.input("b", KIND), b.constant(WEIGHTS)]
+    outputs: list[str] = []
+    for loop in range(pick.randint(1, 2)):
+        for _ in range(pick.randint(0, 2)):
+            around.append(computed(pick, b, around))
+        results = random_loop(pick, b, loop, around)
+        outputs += [name for name in results if pick.random() < 0.5]
+        around += [name for name in results if b.types[name] == KIND]
+    outputs.append(computed(pick, b, around))
+    graph = b.finish(list(dict.fromkeys(outputs)))
+    verify(graph)
+    return graph
+
+
+@settings(max_examples=examples(1500, 60))
+@given(st.integers(0, 10**9))
+def test_random_loops_in_shared_buffers(seed: int) -> None:
+    graph = random_loops(seed)
+    rng = np.random.default_rng(seed)
+    inputs = {name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}
+    wanted = run(graph, *inputs.values())
+    for have, want in zip(run_in_arena(assign_storage(graph), inputs), wanted, strict=True):
+        np.testing.assert_array_equal(have, want)
+
+
+CELL = """graph g {{
+  input %x: f32[8,2,3]
+  input %h0: f32[2,3]
+  %x_t: f32[2,3] = loop_slice(%x) loop=0 reverse=false
+  %h: f32[2,3] = loop_state(%h0) condition=false loop=0 number=0 trips=8
+  {body}
+  %next: f32[2,3] = loop_next(%h, %n) loop=0
+  %y: f32[2,3] = loop_final(%next) loop=0
+  return %y
+}}"""
+
+
+def copies(body: str) -> int:
+    """Number of the loop's steps that copy a state."""
+    storage = assign_storage(Graph.parse(CELL.format(body=body)))
+    (loop,) = storage.loops
+    body_nodes = storage.graph.nodes[loop.first : loop.last + 1]
+    return sum(n.op in ("loop_next", "loop_copy") and n.output not in storage.silent for n in body_nodes)
+
+
+def test_a_state_is_copied_where_its_old_value_is_read_after_the_new_one() -> None:
+    assert copies("%n: f32[2,3] = add(%x_t, %h)") == 0
+    assert copies("%m: f32[2,3] = mul(%h, %h)\n%n: f32[2,3] = add(%x_t, %m)") == 0
+    last = "%s: f32[1,3] = slice(%h) starts=[1, 0] steps=[1, 1] stops=[2, 3]"
+    assert copies(f"{last}\n%n: f32[2,3] = add(%h, %s)") == 1  # a row that the sum would overwrite
+    assert copies("%n: f32[2,3] = reshape(%x_t) shape=[2, 3]") == 1
+
+
+def test_a_body_is_in_one_piece() -> None:
+    graph = random_loops(7)
+    for seed in range(20):
+        graph = random_loops(seed)
+        nodes = order_by_loops(graph.nodes)
+        assert sorted(n.output for n in nodes) == sorted(n.output for n in graph.nodes)
+        ranges = loop_ranges(nodes)
+        assert all(a.last < b.first for a, b in zip(ranges, ranges[1:], strict=False))
