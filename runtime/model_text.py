@@ -32,6 +32,7 @@ _BASES = {
     "output": "IN_OUTPUT",
     "state": "IN_STATE",
     "fault": "IN_FAULT",
+    "length": "IN_LENGTH",
 }
 DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10

@@ -1,7 +1,7 @@
 """Check a program against the limits of the engine's tables."""
 
 from mavcg.errors import MavcgError
-from mavcg.specs.model_program import OperandAddress, Program, ProgramLoop
+from mavcg.specs.model_program import WORDS, OperandAddress, Program, ProgramLoop
 
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
 MAX_STAGES = 32  # a pipeline's: more than a processor has clusters, and two digits in a thread's name
@@ -52,7 +52,14 @@ def check_program(program: Program) -> None:
 def _in_base(operand: OperandAddress, program: Program, loop: ProgramLoop | None) -> bool:
     """Return True if an operand lies in its base in every iteration. loop: that of its step; None: it is in none."""
     states_end = program.state_bytes - program.swapped_bytes  # the second copies lie behind
-    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes, "state": states_end, "fault": 0}
+    ends = {
+        "arena": program.arena_bytes,
+        "constants": program.constants_bytes,
+        "state": states_end,
+        **dict.fromkeys(WORDS, 0),
+    }
+    if operand.base == "length" and program.dimension is None:
+        return False
     tensors = {"input": program.inputs, "output": program.outputs}.get(operand.base, ())
     if operand.base not in ends and operand.index >= len(tensors):
         return False

@@ -44,8 +44,10 @@ def emit_groups(b: ir.IRBuilder, machine: Machine, spec: Attention) -> None:
     """Emit the rows of an attention."""
     names = ["query", "key", "value", "out"]
     names += [name for name, strides in (("mask", spec.mask), ("count", spec.count)) if strides is not None]
-    pointers = {name: operand(b, number, name) for number, name in enumerate(names)}
-    emitter = _QueryGroups(b, machine, spec, pointers)
+    bounded = any(spec.per_index)
+    pointers = {name: operand(b, number, name) for number, name in enumerate([*names, *["length"] * bounded])}
+    length = b.zext(b.load(pointers["length"], align=4, typ=I32), I64, name="length") if bounded else const(0)
+    emitter = _QueryGroups(b, machine, spec, pointers, length)
     _, begin, end, _ = b.function.args
     tokens, key_heads = emitter.tokens(), const(spec.heads[1])
 
@@ -73,12 +75,13 @@ class _KeyHead:
 
 @dataclass(frozen=True)
 class _QueryGroups:
-    """Emitter of groups of queries. pointers: of the operands, by name."""
+    """Emitter of groups of queries. pointers: of the operands, by name. length: of the bounded dimension."""
 
     b: ir.IRBuilder
     machine: Machine
     spec: Attention
     pointers: dict[str, Value]
+    length: Value
 
     @property
     def sharing(self) -> int:
@@ -92,11 +95,14 @@ class _QueryGroups:
 
     def tokens(self) -> Value:
         """Return the number of tokens of the queries."""
-        return const(self.spec.outer[1])
+        return self._number(self.spec.outer[1], self.spec.per_index[0])
+
+    def _number(self, most: int, per_index: int) -> Value:
+        return self.b.mul(self.length, const(per_index)) if per_index else const(most)
 
     def keys(self, batch: Value) -> Value:
         """Return the number of keys of a batch."""
-        b, most = self.b, const(self.spec.keys)
+        b, most = self.b, self._number(self.spec.keys, self.spec.per_index[1])
         if self.spec.count is None:
             return most
         size, stride = self.spec.count

@@ -27,9 +27,10 @@ class Attention(KernelSpec):
     outer: (batch, tokens of a query). keys: number of keys, or the most. heads: (of queries, of keys). sizes: elements
     of a head of (query and key, value and out). query, key, value, out: strides of batch, token, head and element, in
     elements. mask: strides of batch, head, token and key, 0 to broadcast; None: there is none. dtypes: of query, key,
-    value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. A row of work is a
-    token's queries of one head of keys; rows are in the order of batch, head, token. Operands: query, key, value, out,
-    mask?, count?.
+    value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. per_index: tokens and
+    keys for each index of the bounded dimension, whose length an operand gives; 0 where their number is fixed. A row of
+    work is a token's queries of one head of keys; rows are in the order of batch, head, token. Operands: query, key,
+    value, out, mask?, count?, length?.
     """
 
     outer: tuple[int, int]
@@ -45,6 +46,7 @@ class Attention(KernelSpec):
     causal: bool = False
     count: tuple[int, int] | None = None
     dtypes: tuple[str, str] = ("f32", "f32")
+    per_index: tuple[int, int] = (0, 0)
 
     @property
     def family(self) -> str:

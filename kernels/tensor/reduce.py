@@ -16,8 +16,11 @@ from llvmlite import ir
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.arithmetic import is_float, is_signed, larger, round_to, smaller, widen_half
 from mavcg.kernels.builder.emit import (
+    F16,
     F32,
+    F64,
     HALVES,
+    I32,
     I64,
     TYPES,
     Values,
@@ -26,11 +29,13 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     for_range,
     kernel_function,
+    lanes_and_element,
     load_vector,
     number,
     operand,
     repeat,
     scale_index,
+    splat,
     store_vector,
     vector,
     with_element,
@@ -70,8 +75,9 @@ class Reduce(KernelSpec):
     """A reduction over axes; kind: sum, mean, max, min or prod.
 
     kept: loops over the outputs with strides of x and out. reduced: loops over the terms with x's strides, row-major.
-    along: True if the innermost kept loop is contiguous in x and out, so that vectors run along it. A row of work is
-    one output, or, where along, a line of outputs. Operands: x, out.
+    along: True if the innermost kept loop is contiguous in x and out, so that vectors run along it. per_index: terms of
+    the outermost loop for each index of the bounded dimension, whose length an operand gives; 0: their number is fixed.
+    A row of work is one output, or, where along, a line of outputs. Operands: x, out, length?.
     """
 
     kind: str
@@ -79,6 +85,7 @@ class Reduce(KernelSpec):
     kept: Nest
     reduced: Nest
     along: bool
+    per_index: int = 0
 
     @property
     def family(self) -> str:
@@ -172,6 +179,7 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
+    outermost = _outermost_terms(b, spec)
 
     wide_sum = spec.dtype == "f32" or spec.dtype in HALVES
     parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and wide_sum else PARTS
@@ -187,6 +195,8 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         if spec.kind != "mean":
             return value
         count = number(value, spec.reduced.elements)
+        if outermost is not None:
+            count = _number_of_terms(b, spec.reduced, outermost, value)
         if is_float(spec.dtype):
             return b.fdiv(value, count)
         mean = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
@@ -202,7 +212,8 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         if spec.along:
             line(from_, to)
         else:
-            b.store(finish(total_of(b, spec.reduced, spec.dtype, from_, reduction, wide)), to, align=size)
+            total = total_of(b, spec.reduced, spec.dtype, from_, reduction, wide, outermost)
+            b.store(finish(total), to, align=size)
 
     def line(from_: Value, to: Value) -> None:
         lanes, length = machine.vector_bytes // size, spec.kept.shape[-1]
@@ -217,7 +228,7 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
 
             starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
             in_parts = spec.kind == "mean" and wide_sum
-            acc = (walk_in_parts if in_parts else walk)(b, spec.reduced, size, pointer, starts, term)
+            acc = (walk_in_parts if in_parts else walk)(b, spec.reduced, size, pointer, starts, term, outermost)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
                 store_vector(b, finish(value), at, used)
@@ -234,10 +245,37 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     return finish_rows(b, row)
 
 
+def _outermost_terms(b: ir.IRBuilder, spec: Reduce) -> Value | None:
+    """Return the number of iterations of the outermost loop over the terms; None where it is that of the spec."""
+    if not spec.per_index:
+        return None
+    length = b.load(operand(b, 2, "length"), align=4, typ=I32)
+    return b.mul(b.zext(length, I64), const(spec.per_index), name="outermost_terms")
+
+
+def _number_of_terms(b: ir.IRBuilder, nest: Nest, outermost: Value, like: Value) -> Value:
+    """Return the number of a nest's terms in all lanes, of the type of `like`."""
+    lanes, element = lanes_and_element(like.type)
+    terms = scale_index(b, outermost, prod(nest.shape[1:]))
+    same = b.sitofp(terms, element) if element in (F32, F64, F16) else terms
+    if same.type != element:
+        same = b.trunc(same, element)
+    return splat(b, same, lanes)
+
+
 def walk(
-    b: ir.IRBuilder, nest: Nest, size: int, pointer: Value, acc: Values, term: Callable[[Value, Values], Values]
+    b: ir.IRBuilder,
+    nest: Nest,
+    size: int,
+    pointer: Value,
+    acc: Values,
+    term: Callable[[Value, Values], Values],
+    outermost: Value | None = None,
 ) -> Values:
-    """Emit acc = term(address, acc) for every point of the nest in row-major order; return the final acc."""
+    """Emit acc = term(address, acc) for every point of the nest in row-major order; return the final acc.
+
+    outermost: iterations of the outermost loop, if not those of the nest.
+    """
 
     def level(axis: int, at: Value, acc: Values) -> Values:
         if axis == len(nest.shape):
@@ -246,19 +284,28 @@ def walk(
         def iteration(index: Value, carried: Values) -> Values:
             return level(axis + 1, address(b, at, scale_index(b, index, nest.strides[0][axis] * size)), carried)
 
-        return for_range(b, const(0), const(nest.shape[axis]), 1, acc, iteration, f"term_{axis}")
+        end = outermost if axis == 0 and outermost is not None else const(nest.shape[axis])
+        return for_range(b, const(0), end, 1, acc, iteration, f"term_{axis}")
 
     return level(0, pointer, acc)
 
 
 def walk_in_parts(
-    b: ir.IRBuilder, nest: Nest, size: int, pointer: Value, starts: Values, term: Callable[[Value, Values], Values]
+    b: ir.IRBuilder,
+    nest: Nest,
+    size: int,
+    pointer: Value,
+    starts: Values,
+    term: Callable[[Value, Values], Values],
+    outermost: Value | None = None,
 ) -> Values:
     """Emit a sum of the terms of a nest, in POOL_PARTS partial sums that are added by halves; the rest is added last.
 
-    starts: zeros, of the types of the sums. term: adds the term at an address to sums.
+    starts: zeros, of the types of the sums. term: adds the term at an address to sums. outermost: as of `walk`.
     """
     whole, count = nest.elements // POOL_PARTS * POOL_PARTS, len(starts)
+    end = const(nest.elements) if outermost is None else scale_index(b, outermost, prod(nest.shape[1:]))
+    whole_end = const(whole) if outermost is None else b.sub(end, b.urem(end, const(POOL_PARTS)), name="whole")
 
     def term_at(index: Value, acc: Values) -> Values:
         at = pointer
@@ -272,10 +319,12 @@ def walk_in_parts(
             sums += term_at(b.add(index, const(part)), tuple(acc[part * count : (part + 1) * count]))
         return sums
 
-    acc = for_range(b, const(0), const(whole), POOL_PARTS, tuple(starts) * POOL_PARTS, group, "group")
+    acc = for_range(b, const(0), whole_end, POOL_PARTS, tuple(starts) * POOL_PARTS, group, "group")
     while len(acc) > count:
         half = len(acc) // 2
         acc = tuple(b.fadd(x, y) for x, y in zip(acc[:half], acc[half:], strict=True))
+    if outermost is not None:
+        return for_range(b, whole_end, end, 1, acc, term_at, "rest")
     for index in range(whole, nest.elements):
         acc = term_at(const(index), tuple(acc))
     return tuple(acc)
@@ -288,25 +337,35 @@ def total_of(
     pointer: Value,
     reduction: Reduction,
     term: Callable[[Value], Value] = lambda value: value,
+    outermost: Value | None = None,
 ) -> Value:
     """Return the reduction of all terms of one output, in partial results if the innermost loop is contiguous.
 
-    term: maps an element, or a vector of elements, to terms.
+    term: maps an element, or a vector of elements, to terms. outermost: as of `walk`.
     """
     typ, size = TYPES[dtype], DTYPES[dtype].itemsize
     combine, count, partial = reduction.combine, reduction.parts, reduction.partial or typ
     length = nest.shape[-1]
-    if nest.strides[0][-1] != 1 or length < count:
-        accumulators = (ir.Constant(partial, reduction.start),)
-        (value,) = walk(
-            b,
-            nest,
-            size,
-            pointer,
-            accumulators,
-            lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),),
-        )
+
+    def in_order() -> Value:
+        def next_term(at: Value, acc: Values) -> Values:
+            return (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),)
+
+        (value,) = walk(b, nest, size, pointer, (ir.Constant(partial, reduction.start),), next_term, outermost)
         return value
+
+    if nest.strides[0][-1] != 1 or (length < count and (outermost is None or len(nest.shape) > 1)):
+        return in_order()
+    if outermost is not None and len(nest.shape) == 1:
+        with b.if_else(b.icmp_signed("<", outermost, const(count))) as (is_short, is_long):
+            with is_short:
+                short, short_block = in_order(), b.block
+            with is_long:
+                long, long_block = _total_in_parts(b, dtype, pointer, reduction, term, outermost), b.block
+        total = b.phi(partial, name="total")
+        total.add_incoming(short, short_block)
+        total.add_incoming(long, long_block)
+        return total
     parts = vector(typ, count)
     outer = Nest(nest.shape[:-1] or (1,), ((nest.strides[0][:-1] or (0,)),))
     whole, rest = length // count * count, length % count
@@ -323,16 +382,43 @@ def total_of(
             value = combine(b, value, shuffle(b, loaded, ir.Constant(loaded.type, [reduction.start] * count), lanes))
         return (value,)
 
-    (value,) = walk(b, outer, size, pointer, (ir.Constant(vector(partial, count), [reduction.start] * count),), run)
-    width = count
+    starts = (ir.Constant(vector(partial, count), [reduction.start] * count),)
+    (value,) = walk(b, outer, size, pointer, starts, run, outermost)
+    return _of_parts(b, reduction, value)
+
+
+def _total_in_parts(
+    b: ir.IRBuilder, dtype: str, pointer: Value, reduction: Reduction, term: Callable[[Value], Value], length: Value
+) -> Value:
+    """Return the reduction of neighbouring terms, whose number is known in a run only, in partial results."""
+    typ, size, count = TYPES[dtype], DTYPES[dtype].itemsize, reduction.parts
+    parts, whole = vector(typ, count), b.sub(length, b.urem(length, const(count)), name="whole")
+    starts = ir.Constant(vector(reduction.partial or typ, count), [reduction.start] * count)
+
+    def add(index: Value, carried: Values) -> Values:
+        there = address(b, pointer, scale_index(b, index, size))
+        return (reduction.combine(b, carried[0], term(b.load(there, align=size, typ=parts))),)
+
+    def insert(index: Value, carried: Values) -> Values:
+        loaded = term(b.load(address(b, pointer, scale_index(b, index, size)), align=size, typ=typ))
+        return (b.insert_element(carried[0], loaded, b.trunc(b.sub(index, whole), I32)),)
+
+    (value,) = for_range(b, const(0), whole, count, (starts,), add, "part")
+    (rest,) = for_range(b, whole, length, 1, (starts,), insert, "rest")
+    return _of_parts(b, reduction, reduction.combine(b, value, rest))
+
+
+def _of_parts(b: ir.IRBuilder, reduction: Reduction, value: Value) -> Value:
+    """Return the reduction of partial results."""
+    width = reduction.parts
     while width > 1:
-        pairs = reduction.neighbours and width < count
+        pairs = reduction.neighbours and width < reduction.parts
         first, second = (
             (range(0, width, 2), range(1, width, 2)) if pairs else (range(width // 2), range(width // 2, width))
         )
-        value = combine(b, shuffle(b, value, value, first), shuffle(b, value, value, second))
+        value = reduction.combine(b, shuffle(b, value, value, first), shuffle(b, value, value, second))
         width //= 2
-    return b.extract_element(value, const(0, ir.IntType(32)))
+    return b.extract_element(value, const(0, I32))
 
 
 LOWER = {f"reduce_{kind}": lower_reduce for kind in ("sum", "mean", "max", "min", "prod")}

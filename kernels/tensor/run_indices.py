@@ -76,8 +76,13 @@ class FlatIndexSpec(KernelSpec):
         return sizes_text(*self.nest.shape)
 
     @property
+    def row_positions(self) -> int:
+        """Number of positions of a row of work; the last one may have fewer."""
+        return self.nest.elements // self.nest.shape[0] if self.nest.single else ROW_ELEMENTS
+
+    @property
     def rows(self) -> int:
-        return -(-self.nest.elements // ROW_ELEMENTS)
+        return -(-self.nest.elements // self.row_positions)
 
     @property
     def work(self) -> int:
@@ -171,8 +176,8 @@ def emit_flat_index(module: ir.Module, spec: FlatIndexSpec, machine: Machine) ->
         store_vector(b, flat, address(b, out, scale_index(b, written, 8)))
         return (outside,)
 
-    begin = b.mul(function.args[1], const(ROW_ELEMENTS))
-    end = minimum(b, b.mul(function.args[2], const(ROW_ELEMENTS)), const(spec.nest.elements))
+    begin = b.mul(function.args[1], const(spec.row_positions))
+    end = minimum(b, b.mul(function.args[2], const(spec.row_positions)), const(spec.nest.elements))
     (outside,) = for_range(b, begin, end, 1, (const(0, I1),), position, "position")
     with b.if_then(outside, likely=False):
         b.store(const(1, I32), fault, align=4)

@@ -92,7 +92,8 @@ class Operand:
     tensor: its name, or "". constant: an array or the recipe of one. written: True if the kernel writes it. align:
     alignment of a constant, in bytes. workspace_bytes: size of the memory that all steps of the node share, which is
     uninitialised at first. offset: from the beginning of the tensor, constant or workspace, in bytes. fault_word: True
-    for the 32 bits of a run that a kernel sets to 1 if an index of the input is out of range.
+    for the 32 bits of a run that a kernel sets to 1 if an index of the input is out of range. length_word: True for the
+    32 bits with the length of the bounded dimension in a run.
     """
 
     tensor: str = ""
@@ -102,11 +103,12 @@ class Operand:
     workspace_bytes: int = 0
     offset: int = 0
     fault_word: bool = False
+    length_word: bool = False
 
     @property
     def in_buffer(self) -> bool:
-        """True if the operand lies in a buffer, that is if it is neither a constant nor the fault word."""
-        return self.constant is None and not self.fault_word
+        """True if the operand lies in a buffer, that is if it is neither a constant nor a word of the context."""
+        return self.constant is None and not self.fault_word and not self.length_word
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,17 @@ from mavcg.specs.dimension import Dimension
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2
 
 
+WORDS = ("fault", "length")  # bases that are words of the context, not memory of the model
+
+
 @dataclass(frozen=True)
 class OperandAddress:
     """The address of an operand.
 
-    base: "arena", "constants", "input", "output", "state" or "fault" (the context's fault word). offset: from the base,
-    in bytes. index: number of the input or output; of a state the copy that is meant, ONLY_COPY, READ_COPY
-    or WRITTEN_COPY. stride: bytes that the address advances by in each iteration of the step's loop.
+    base: "arena", "constants", "input", "output", "state", "fault" (the context's fault word) or "length" (32 bits, the
+    length of its bounded dimension). offset: from the base, in bytes. index: number of the input or output; of a state
+    the copy that is meant, ONLY_COPY, READ_COPY or WRITTEN_COPY. stride: bytes that the address advances by in
+    each iteration of the step's loop.
     """
 
     base: str

@@ -17,8 +17,8 @@
 #include "kernel_api.h"
 
 /* Base of an operand's address. The addresses of IN_INPUT and IN_OUTPUT, and those of states with two copies, are known
- * only during a run, so these operands are also listed by number. IN_FAULT: the context's fault word. */
-enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_STATE, IN_FAULT };
+ * only during a run, so these operands are also listed by number. IN_FAULT, IN_LENGTH: words of the context. */
+enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_STATE, IN_FAULT, IN_LENGTH };
 
 /* The copy of a state that an operand addresses. READ_COPY and WRITTEN_COPY change places after each run. */
 enum engine_copy { ONLY_COPY, READ_COPY, WRITTEN_COPY };

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
+from mavcg.choose.lowering.read_length import merge_by_length
 from mavcg.errors import MavcgError
 from mavcg.kernels.builder.nest import Nest, NestKernel
 from mavcg.kernels.conv.depthwise import Depthwise
@@ -25,6 +26,7 @@ from mavcg.kernels.tensor.layer_norm import LayerNormSpec
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
+from mavcg.kernels.tensor.run_indices import FlatIndexSpec
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.memory.storage import Storage
@@ -40,6 +42,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         CopySpec: ("nest",),
         Depthwise: ("x", "out", "residual"),
         ElementwiseSpec: ("nest",),
+        FlatIndexSpec: ("nest",),
         GatherSpec: ("nest",),
         LayerNormSpec: ("outer",),
         LookupSpec: ("nest",),
@@ -80,8 +83,15 @@ def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension
             steps.append(a)
             counted.append(False)
             continue
-        steps.append(_counted_step(long, short, dimension, length))
-        counted.append(True)
+        merged = merge_by_length(long.spec, short.spec, dimension.most, length)
+        if merged is None:
+            steps.append(_counted_step(long, short, dimension, length))
+            counted.append(True)
+            continue
+        spec, reads_length = merged
+        operands = (*long.operands, *[Operand(length_word=True)] * reads_length)
+        steps.append(replace(long, spec=spec, operands=operands))
+        counted.append(long.spec.rows != short.spec.rows)
     specs = dict.fromkeys(step.spec for step in steps)
     return FreeRows(replace(most, steps=tuple(steps), specs=tuple(specs)), tuple(counted))
 
@@ -109,6 +119,8 @@ def _single_rows(spec: KernelSpec, count: int) -> KernelSpec:
     """Return the spec with the loop over `count` indices apart from the loops inside, if it counts rows by a nest."""
     if isinstance(spec, NestKernel) and spec.nest.shape[0] % count == 0:
         return replace(spec, nest=_single(spec.nest, count))  # type: ignore[call-arg]
+    if isinstance(spec, FlatIndexSpec) and spec.nest.shape[0] % count == 0:
+        return replace(spec, nest=_single(spec.nest, count))
     return spec
 
 

@@ -205,6 +205,8 @@ def _operand_text(operand: Operand) -> str:
         text = f"%{operand.tensor}" if operand.tensor else "packed constant"
     elif operand.fault_word:
         text = "fault word"
+    elif operand.length_word:
+        text = "length word"
     elif operand.workspace_bytes:
         text = f"workspace of {operand.workspace_bytes} bytes"
     else:

@@ -21,6 +21,7 @@ from mavcg.choose.predict.memory import Distances, Moved
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import IN_ORDER, ExposedFit
+from mavcg.specs.model_program import WORDS
 
 PRODUCTS, WINOGRAD, UNBLOCKED, DIRECT, DEPTHWISE = "products", "winograd", "unblocked", "direct", "depthwise"
 POOLS, COLUMNS, MOVES = "pools", "columns", "moves"
@@ -193,7 +194,7 @@ def touches_of_operands(work: StepWork) -> dict[str, int]:
     by_operand, free = {}, list(range(len(work.touches)))
     for number, operand in enumerate(work.operands):
         touch = places.get((base_of(operand), operand.offset))
-        if touch is None and operand.base != "fault":
+        if touch is None and operand.base not in WORDS:
             touch = _next_of_role(work.touches, free, operand.base == "constants")
         if touch is not None:
             by_operand[f"operand {number}"] = touch

@@ -10,7 +10,7 @@ from mavcg.choose.lowering.state_memory import held_address
 from mavcg.choose.plan import Plan
 from mavcg.kernels.primitives.registry import scenario_of
 from mavcg.specs.kernel import KernelSpec, View
-from mavcg.specs.model_program import OperandAddress
+from mavcg.specs.model_program import WORDS, OperandAddress
 from mavcg.specs.packed_constant import WHOLE_WEIGHTS, WeightParts
 
 INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
@@ -108,7 +108,7 @@ def step_works(model: Plan) -> tuple[StepWork, ...]:
         places = _places(model, (*node.inputs, *node.outputs))
         written = {name for name in node.outputs}
         touches = []
-        for address in dict.fromkeys(operand for operand in step.operands if operand.base != "fault"):
+        for address in dict.fromkeys(operand for operand in step.operands if operand.base not in WORDS):
             touches.append(workspaces.touch(node.output, address) or _touch(address, places, written, ends, spec))
         works.append(
             StepWork(
@@ -225,7 +225,7 @@ def _places(model: Plan, names: tuple[str, ...]) -> dict[OperandAddress, tuple[s
 
 def base_of(operand: OperandAddress) -> str:
     """Return the name of the buffer that an operand lies in, as Touch.base."""
-    return operand.base if operand.base in ("arena", "constants", "fault") else f"{operand.base} {operand.index}"
+    return operand.base if operand.base in ("arena", "constants", *WORDS) else f"{operand.base} {operand.index}"
 
 
 def _touch(

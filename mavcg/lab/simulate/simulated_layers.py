@@ -34,7 +34,7 @@ from mavcg.lab.simulate.row_windows import TouchedMemory
 from mavcg.lab.trials.simulated_steps import StepCalls, simulate_step
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.kernel import KernelSpec
-from mavcg.specs.model_program import OperandAddress
+from mavcg.specs.model_program import WORDS, OperandAddress
 from mavcg.text.source_digest import digest_of_code
 
 # Addresses of the buffers of a program; inputs and outputs follow, one each.
@@ -156,7 +156,7 @@ class _Addresses:
         """Return an address. size: of a constant that may be new, in bytes."""
         if base == "arena":
             return _ARENA + offset
-        if base == "fault":
+        if base in WORDS:
             return _FAULT
         if base == "constants":
             if offset not in self._constants:

@@ -1,0 +1,67 @@
+"""Steps whose rows read the bounded dimension as a whole, such as attention over it: kernels that read its length.
+
+The kernels of two lengths are compared as those of free rows are (free_rows.py): they must be equal but for these
+counts, each a multiple of the length. Such a kernel has the length as an operand, in place of a constant of its code.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from mavcg.kernels.attention.spec import Attention
+from mavcg.kernels.tensor.reduce import Reduce
+from mavcg.specs.kernel import KernelSpec
+
+_Merged = tuple[KernelSpec, bool]
+_Merge = Callable[[KernelSpec, KernelSpec, int, int], _Merged | None]  # merge_by_length of a class of specs
+
+
+def _attention(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    assert isinstance(long, Attention) and isinstance(short, Attention)
+    long, short = _without_batch(long), _without_batch(short)
+    batches = long.outer[0], short.outer[0]
+    batch = per_index_of(*batches, most, length)
+    tokens = per_index_of(long.outer[1], short.outer[1], most, length)
+    keys = per_index_of(long.keys, short.keys, most, length)
+    if batch is None or tokens is None or keys is None or (batch and (tokens or keys)):
+        return None
+    if replace(short, outer=long.outer, keys=long.keys) != long:
+        return None
+    return replace(long, per_index=(tokens, keys)), bool(tokens or keys)
+
+
+def _without_batch(spec: Attention) -> Attention:
+    """Return the spec with strides of a batch of one, which have no meaning, as 0."""
+    if spec.outer[0] > 1:
+        return spec
+    query, key, value, out = ((0, *strides[1:]) for strides in (spec.query, spec.key, spec.value, spec.out))
+    return replace(spec, query=query, key=key, value=value, out=out)
+
+
+def _reduce(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    assert isinstance(long, Reduce) and isinstance(short, Reduce)
+    counts = long.reduced.shape[0], short.reduced.shape[0]
+    per_index = per_index_of(*counts, most, length)
+    resized = replace(short.reduced, shape=(counts[0], *short.reduced.shape[1:]))
+    if not per_index or replace(short, reduced=resized) != long:
+        return None
+    return replace(long, per_index=per_index), True
+
+
+def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
+    """Return how many of a count are of each index; 0 if it is fixed, None if it is no multiple of the length."""
+    if long == short:
+        return 0
+    return long // most if long % most == 0 and long // most * length == short else None
+
+
+_MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType({Attention: _attention, Reduce: _reduce})
+
+
+def merge_by_length(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    """Return the spec for the longest length of a kernel that takes every length, and whether it reads the length.
+
+    long, short: the specs for the lengths `most` and `length`. None: no such kernel, or they differ otherwise.
+    """
+    merge = _MERGES.get(type(long))
+    return merge(long, short, most, length) if merge is not None and type(short) is type(long) else None
