@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from mavcg.choose.algorithms.select_model import ENGINE
+from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.free_rows import with_free_rows
 from mavcg.choose.lowering.lower import lower_graph
@@ -37,7 +37,7 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     dump("import", most)
     other = check_graphs(most, read, dimension)
     axes = bounded_axes(most, other, dimension)
-    context = replace(plan_context(request, progress), depth_first=OFF)
+    context = replace(plan_context(request, progress), depth_first=OFF, question=ModelQuestion(ENGINE))
     longest = optimise_graph(Plan(most, context.board.machines), context)
     longest = replace(longest, graph=order_nodes(longest.graph).graph)
     shorter = _in_order(optimise_graph(Plan(other), context).graph, longest.graph, dimension)

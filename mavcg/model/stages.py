@@ -33,13 +33,21 @@ from mavcg.model.precision_choice import HalfChoice, choose_half_layers
 from mavcg.model.precision_error import MeasuredError, error_json, exact_runs
 from mavcg.model.precision_selection import fastest_single, precision_times
 from mavcg.model.weight_choice import choose_stored_weights
+from mavcg.passes.graph.attention import fuse_attention
 from mavcg.passes.graph.states import pair_states
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
-    """Rewrite the graph by all passes, whose result is the same for every core."""
+    """Rewrite the graph by all passes, whose result is the same for every core.
+
+    Without a selection by costs, which attention has none of yet, it is computed by its own kernels.
+    """
     context.progress("rewriting the graph")
-    graph = optimised_graph(plan.graph, context.precision, dump)
+    graph = plan.graph
+    if context.question.strategy == ENGINE and context.precision == F32:
+        graph = fuse_attention(graph)
+        dump("fuse_attention", graph)
+    graph = optimised_graph(graph, context.precision, dump)
     dump("optimise", graph)
     return replace(plan, graph=graph)
 

@@ -14,12 +14,14 @@ from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.bounded_graph import check_graphs, sampled_lengths
 from mavcg.model.precision import F32, optimised_graph
+from mavcg.passes.graph.attention import fuse_attention
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.kernel import Machine, Packing, Step
 from mavcg.specs.packed_constant import constant_array
 from tests.kernels.conftest import Compiled, host_machines
 
 Array = NDArray[Any]
+Shapes = Mapping[str, Sequence[int | None]]  # of the inputs; None: the bounded dimension
 GUARD = 256  # bytes behind a buffer that nobody may write
 
 
@@ -28,18 +30,19 @@ def packing() -> Packing:
 
 
 def optimised(graph: Graph) -> Graph:
-    return optimised_graph(graph, F32)
+    return optimised_graph(fuse_attention(graph), F32)
 
 
-def read(path: Path, shape: Sequence[int | None], length: int) -> Graph:
-    """The graph of a model whose input x has this shape; None: the bounded dimension."""
-    return import_onnx(path, {"x": tuple(length if d is None else d for d in shape)})
+def read(path: Path, shapes: Shapes, length: int) -> Graph:
+    """The graph of a model for a length."""
+    given = {name: tuple(length if d is None else d for d in shape) for name, shape in shapes.items()}
+    return import_onnx(path, given)
 
 
-def free_rows_of(path: Path, shape: Sequence[int | None], dimension: Dimension) -> FreeRows:
+def free_rows_of(path: Path, shapes: Shapes, dimension: Dimension) -> FreeRows:
     """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
-    most = read(path, shape, dimension.most)
-    other = optimised(check_graphs(most, lambda length: read(path, shape, length), dimension))
+    most = read(path, shapes, dimension.most)
+    other = optimised(check_graphs(most, lambda length: read(path, shapes, length), dimension))
     longest = order_nodes(optimised(most)).graph
     by_output = {node.outputs: node for node in other.nodes}
     other = Graph(
@@ -64,12 +67,14 @@ def run_rows(
     inputs: Mapping[str, Array],
     outputs: Mapping[str, int],
     rows: Sequence[int],
+    length: int = 0,
 ) -> list[bytes]:
-    """The bytes of the outputs after the first rows of every step.
+    """The bytes of the outputs after the first rows of every step, of kernels that may read the length.
 
     outputs: bytes of each that are asked for; nothing may be written behind them. Buffers are full of NaNs at first.
     """
     graph, buffers = lowered.graph, {}
+    words = np.array([0, length], np.uint32)  # the fault word, and the length
     for root in {location.root for location in lowered.storage.locations.values()}:
         size = outputs.get(root, graph.types[root].bytes)
         store = np.full(size + GUARD + 64, 0xFF, np.uint8)
@@ -81,6 +86,9 @@ def run_rows(
     for step, count in zip(lowered.steps, rows, strict=True):
         pointers = []
         for operand in step.operands:
+            if operand.fault_word or operand.length_word:
+                pointers.append(words.ctypes.data + 4 * operand.length_word)
+                continue
             if operand.constant is not None:
                 data = np.frombuffer(constant_array(operand.constant, graph.constants).tobytes(), np.uint8)
                 raw = np.zeros(data.size + 64, np.uint8)
@@ -93,6 +101,7 @@ def run_rows(
             item = DTYPES[graph.types[operand.tensor].dtype].itemsize
             pointers.append(int(buffers[location.root].ctypes.data) + location.offset * item + operand.offset)
         compiled.run(Step(step.spec, step.operands), pointers, [(0, count // 2), (count // 2, count)])
+    assert not words[0], "an index of this test does not exist"
     results = []
     for name in graph.outputs:
         size = outputs[name]
@@ -111,27 +120,27 @@ def first_rows(free: FreeRows, most: int, length: int) -> list[int]:
 
 def results_of_lengths(
     path: Path,
-    shape: Sequence[int | None],
+    shapes: Shapes,
     dimension: Dimension,
-    inputs: Mapping[int, Array],
+    inputs: Mapping[int, Mapping[str, Array]],
     same_bits: Collection[int],
 ) -> dict[int, tuple[list[bytes], list[bytes]]]:
     """(outputs by the first rows of the longest length's kernels, outputs by the kernels of a fixed length) by length.
 
-    inputs: x of each length. same_bits: the lengths for which there are kernels of their own; others have no second
+    inputs: of each length. same_bits: the lengths for which there are kernels of their own; others have no second
     list.
     """
-    machine, free = host_machines()[0], free_rows_of(path, shape, dimension)
+    machine, free = host_machines()[0], free_rows_of(path, shapes, dimension)
     compiled = compiled_for(free.lowered, machine)
     results = {}
-    for length, x in inputs.items():
-        types = optimised(read(path, shape, length)).types
+    for length, arrays in inputs.items():
+        types = optimised(read(path, shapes, length)).types
         sizes = {name: types[name].bytes for name in free.lowered.graph.outputs}
         rows = first_rows(free, dimension.most, length)
-        results[length] = run_rows(free.lowered, compiled, {"x": x}, sizes, rows), list[bytes]()
+        results[length] = run_rows(free.lowered, compiled, arrays, sizes, rows, length), list[bytes]()
         if length in same_bits:
-            fixed = lower_graph(optimised(read(path, shape, length)), packing())
+            fixed = lower_graph(optimised(read(path, shapes, length)), packing())
             own = compiled_for(fixed, machine)
             whole = [step.spec.rows for step in fixed.steps]
-            results[length] = results[length][0], run_rows(fixed, own, {"x": x}, sizes, whole)
+            results[length] = results[length][0], run_rows(fixed, own, arrays, sizes, whole)
     return results

@@ -1,5 +1,6 @@
 """The first rows of kernels for the longest length: onnxruntime's values, and the bits of kernels for the length."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.model.bounded_models import Tokens, images_model, node, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import free_rows_of, results_of_lengths  # noqa: E402
+from tests.mavcg.model.bounded_run import Shapes, free_rows_of, results_of_lengths  # noqa: E402
 
 
 def assert_right(
@@ -29,14 +30,20 @@ def assert_right(
     """Compare values with onnxruntime's at these lengths, and bits with kernels for `same_bits` (None: for all)."""
     rng = np.random.default_rng(3)
     inputs = {
-        n: rng.standard_normal([n if d is None else d for d in shape]).astype(np.float32)
+        n: {"x": rng.standard_normal([n if d is None else d for d in shape]).astype(np.float32)}
         for n in dict.fromkeys(lengths)
     }
+    assert_same(path, {"x": shape}, dimension, inputs, lengths if same_bits is None else same_bits)
+
+
+def assert_same(
+    path: Path, shapes: Shapes, dimension: Dimension, inputs: Mapping[int, Mapping[str, Any]], of_own: Collection[int]
+) -> None:
+    """Compare values with onnxruntime's, and bits with kernels for the lengths `of_own`. inputs: of each length."""
     reference = onnxruntime.InferenceSession(str(path))
-    of_own = lengths if same_bits is None else same_bits
-    for length, (ours, fixed) in results_of_lengths(path, shape, dimension, inputs, of_own).items():
+    for length, (ours, fixed) in results_of_lengths(path, shapes, dimension, inputs, of_own).items():
         assert ours == (fixed or ours), f"the bits of length {length}"
-        for have, want in zip(ours, reference.run(None, {"x": inputs[length]}), strict=True):
+        for have, want in zip(ours, reference.run(None, dict(inputs[length])), strict=True):
             near = np.frombuffer(have, np.float32).reshape(want.shape)
             assert np.abs(near - want).max() <= 1e-4 * max(1.0, np.abs(want).max())
 
@@ -97,19 +104,25 @@ def test_a_network_of_images_with_a_bounded_batch(tmp_path: Path) -> None:
 
 def refused(path: Path, shape: tuple[int | None, ...], most: int = 12) -> str:
     with pytest.raises(MavcgError) as error:
-        free_rows_of(path, shape, Dimension("tokens", 1, most))
+        free_rows_of(path, {"x": shape}, Dimension("tokens", 1, most))
     text = str(error.value)
     assert "the bounded dimension tokens (1 to" in text and "list of lengths" in text
     return text
 
 
-def test_a_sum_over_the_dimension_is_refused(tmp_path: Path) -> None:
-    net = Tokens(8)
-    net.add("ReduceMean", net.last, axes=[1], keepdims=1)
-    assert "node 'reducemean_1' (reduce_mean)" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax", "ReduceSumSquare"])
+def test_reductions_along_the_dimension(tmp_path: Path, op: str) -> None:
+    """Beside tokens, and along them: partial sums of neighbours from 8 or 16 tokens on."""
+    net = Tokens(5)
+    net.add(op, net.last, axes=[1], keepdims=1)
+    first = net.last
+    net.add("Reshape", "x", net.constant(np.array([0, -1])))
+    net.add(op, net.last, axes=[1], keepdims=1)
+    path = net.save(tmp_path / "m.onnx", [first, net.last])
+    assert_right(path, (1, None, 5), Dimension("tokens", 1, 40), (1, 2, 3, 4, 7, 8, 39, 40), (2, 3, 39))
 
 
-def test_attention_is_refused_by_its_first_product(tmp_path: Path) -> None:
+def test_products_of_tokens_with_tokens_outside_of_attention_are_refused(tmp_path: Path) -> None:
     net = Tokens(8)
     turned = net.add("Transpose", "x", perm=[0, 2, 1])
     net.add("MatMul", "x", turned)

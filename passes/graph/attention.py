@@ -1,0 +1,156 @@
+"""Find attention that is written as products of matrices and a softmax."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mavcg.graph import Graph, Node
+from mavcg.passes.graph.rewrite import Rewrite, scalar_of, use_counts
+
+MOST_ELEMENTS = 256  # of a head, whose queries and outputs are held in a thread's scratch
+_ABSORBS = -1e30  # a score plus such a number is that number again
+_HEADS_INSIDE = (0, 2, 1, 3)
+
+
+def fuse_attention(graph: Graph) -> Graph:
+    """Replace two products of matrices with a softmax between them by attention, where they lie in heads.
+
+    Before:
+        input %q: f32[1,2,5,4]
+        input %k: f32[1,2,4,5]
+        input %v: f32[1,2,5,4]
+        input %m: f32[1,1,1,5]
+        const %c: f32[] = {0.5}
+        %s = matmul(%q, %k)
+        %t = mul(%s, %c)
+        %u = add(%t, %m)
+        %p = softmax(%u) axis=3
+        %y = matmul(%p, %v)
+        return %y
+    After:
+        input %q: f32[1,2,5,4]
+        input %k: f32[1,2,4,5]
+        input %v: f32[1,2,5,4]
+        input %m: f32[1,1,1,5]
+        %q.1 = transpose(%q) perm=[0,2,1,3]
+        %k.1 = transpose(%k) perm=[0,3,1,2]
+        %v.1 = transpose(%v) perm=[0,2,1,3]
+        %y.1 = attention(%q.1, %k.1, %v.1, %m) scale=0.5
+        %y = transpose(%y.1) perm=[0,2,1,3]
+        return %y
+
+    These transposes cancel those that divided the elements of a token into heads. A model that quantizes at run time is
+    left as it is: another rounding of a sum may become another number of 8 bits.
+    """
+    if any(node.op == "dynamic_range" for node in graph.nodes):
+        return graph
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    finder = _Finder(graph, makers, use_counts(graph))
+    found = {node.output: each for node in graph.nodes if node.op == "matmul" and (each := finder.attention(node))}
+    if not found:
+        return graph
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        if node.output not in found:
+            new.keep(node)
+            continue
+        each = found[node.output]
+        query, key, value = (
+            new.add("transpose", (new.of(name),), name, node.origin, perm=perm)
+            for name, perm in zip((each.query, each.key, node.inputs[1]), each.perms, strict=True)
+        )
+        mask = new.of(each.mask) if each.mask else ""
+        if mask and len(new.types[mask].shape) < 4:
+            shape = new.types[mask].shape
+            mask = new.add("reshape", (mask,), mask, node.origin, shape=(1,) * (4 - len(shape)) + shape)
+        made = new.add("attention", (query, key, value, mask, ""), node.output, node.origin, scale=each.scale)
+        new.into(node.output, "transpose", (made,), node.origin, perm=_HEADS_INSIDE)
+    return new.finish()
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """An attention as it is written: tensors in heads [batch, heads, tokens, elements], or the key transposed.
+
+    mask: added to the scores after they were scaled; "": none. perms: of query, key and value, to heads inside.
+    """
+
+    query: str
+    key: str
+    scale: float
+    mask: str
+    perms: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Looks for attention upwards from its last product. makers: by output. uses: of each tensor."""
+
+    graph: Graph
+    makers: dict[str, Node]
+    uses: dict[str, int]
+
+    def attention(self, last: Node) -> _Attention | None:
+        """Return the attention whose last product a node is."""
+        weights, value, *added = last.inputs
+        softmax = self._only(weights, "softmax")
+        plain = not any(added) and not last.attr("transpose_b") and not last.attr("act")
+        if softmax is None or not plain or self.graph.types[weights].dtype != "f32":
+            return None
+        shape = self.graph.shape(weights)
+        if len(shape) != 4 or softmax.attr("axis") != 3 or self.graph.shape(value)[:2] != shape[:2]:
+            return None
+        found = self._scores(softmax.inputs[0], shape)
+        if found is None or max(self.graph.shape(value)[3], self.graph.shape(found.query)[3]) > MOST_ELEMENTS:
+            return None
+        return found
+
+    def _only(self, name: str, op: str) -> Node | None:
+        """Return the node that makes a tensor, if it is of this operator and nothing else reads the tensor."""
+        node = self.makers.get(name)
+        return node if node is not None and node.op == op and self.uses[name] == 1 else None
+
+    def _scores(self, name: str, shape: tuple[int, ...]) -> _Attention | None:
+        """Return the attention whose scores, masked and scaled, are a tensor."""
+        node = self.makers.get(name)
+        if node is None or self.uses[name] != 1 or self.graph.shape(name) != shape:
+            return None
+        if node.op == "matmul":
+            return self._product(node, shape)
+        if node.op in ("mul", "div"):
+            inner, factor = self._factor_of(node)
+            found = self._scores(inner, shape) if inner else None
+            return None if found is None or found.mask else replace(found, scale=found.scale * factor)
+        sides = (node.inputs, node.inputs[::-1]) if node.op == "add" else ()
+        for product, mask in sides:
+            found = self._scores(product, shape)
+            if found is not None and not found.mask and len(self.graph.shape(mask)) <= 4:
+                return replace(found, mask=mask)
+        return None
+
+    def _factor_of(self, node: Node) -> tuple[str, float]:
+        """Return the tensor that a node multiplies by a number, and the number; "" where it does not."""
+        for side, other in ((0, 1), (1, 0)) if node.op == "mul" else ((0, 1),):
+            number = scalar_of(self.graph.constants.get(node.inputs[other]))
+            if number and np.isfinite(number) and self.graph.constants[node.inputs[other]].ndim <= 4:
+                return node.inputs[side], number if node.op == "mul" else 1 / number
+        return "", 0.0
+
+    def _product(self, node: Node, shape: tuple[int, ...]) -> _Attention | None:
+        """Return the attention whose scores are a product of a query and a key, each perhaps scaled."""
+        query, key, *added = node.inputs
+        if any(added) or node.attr("act"):
+            return None
+        scale = 1.0
+        names = []
+        for name in (query, key):
+            maker = self.makers.get(name)
+            inner, factor = self._factor_of(maker) if maker is not None and maker.op in ("mul", "div") else ("", 1.0)
+            if inner and self.graph.shape(inner) == self.graph.shape(name):
+                name, scale = inner, scale * factor
+            names.append(name)
+        ranks = [len(self.graph.shape(name)) for name in names]
+        if ranks != [4, 4] or any(self.graph.shape(name)[:2] != shape[:2] for name in names):
+            return None
+        turned = _HEADS_INSIDE if node.attr("transpose_b") else (0, 3, 1, 2)
+        return _Attention(names[0], names[1], scale, "", (_HEADS_INSIDE, turned, _HEADS_INSIDE))
