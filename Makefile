@@ -7,7 +7,7 @@ JOBS   ?= 3
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz bench bench-arm figures release clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz inject bench bench-arm figures release clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -77,6 +77,10 @@ FUZZ_TARGETS ?=
 fuzz: setup ## coverage-guided fuzzing of every reader, MINUTES or FUZZ_SECONDS (300) all together; fuzz/README.md
 	@bash scripts/fuzz_compiler.sh
 	@$(BIN)/python -m fuzz.run $(if $(MINUTES),--minutes $(MINUTES),--seconds $(FUZZ_SECONDS)) $(FUZZ_TARGETS)
+
+INJECT ?=
+inject: setup ## failure by number: the n-th malloc, mmap, futex, write, rename, .. fails; MINUTES=10 INJECT="engine blas"
+	@$(BIN)/python -m fuzz.inject.run $(if $(MINUTES),--minutes $(MINUTES)) $(INJECT)
 
 FIGURES ?=
 figures: setup ## the headline figures (30 minutes), README and docs/figures.md; FIGURES="--only dispatch": these alone

@@ -375,6 +375,22 @@ def fuzz_targets(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["target", "executions", "edges", "lines reached", "inputs kept", "faults"], rows)
 
 
+def injected_failures(record: Record, table: Table) -> str:
+    """Return the table of failures injected by operation and call, and what came of them."""
+    columns = ("tried", "right", "refused", "wrong")
+    sums: dict[tuple[str, str], collections.Counter[str]] = {}
+    for row in record["rows"]:
+        for names in ((row["operation"], row["call"]), ("total", "all")):
+            sums.setdefault(names, collections.Counter()).update({column: row[column] for column in columns})
+    rows = [[*names, *(sums[names][column] for column in columns)] for names in sorted(sums)]
+    text = (
+        f"Counted: {sum(row['tried'] for row in record['rows'])} failures, the first, second, .. call of each kind, "
+        "alone and with all that follow, by each error. C with the address and undefined-behaviour sanitizers. Right: "
+        "the result; refused: with a documented status and nothing left behind."
+    )
+    return f"{text}\n\n" + table(["operation", "call", *columns], rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "peers": ("Networks against other runtimes", peers),
     "peers_amx": ("Networks against other runtimes on a processor with AMX", peers),
@@ -391,6 +407,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "survey": ("Files of strangers", survey),
     "drop_in_times": ("Real files in their runtimes, with a partial library and without", drop_in_times),
     "fuzz_models": ("Damaged model files", fuzz_models),
+    "injected_failures": ("Failures injected by number", injected_failures),
     "fuzz_c_targets": ("Coverage-guided fuzzing of the C", fuzz_targets),
     "differential": ("Random graphs against onnxruntime", differential),
     "fuzz_targets": ("Coverage-guided fuzzing", fuzz_targets),

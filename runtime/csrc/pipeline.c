@@ -65,7 +65,21 @@ struct pipeline {
 
 static const uint64_t IN_RESET = (uint64_t)1 << 32;
 
-/* Lock the state. If it belonged to another process (this one was forked), reset it first. */
+/* Make the lock of a state that is all zeros. */
+static bool make_lock(struct pipeline_state *state) {
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes)) return false;
+    bool made = !pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) && !pthread_mutex_init(&state->lock, NULL);
+    if (made && pthread_cond_init(&state->changed, &attributes)) {
+        pthread_mutex_destroy(&state->lock);
+        made = false;
+    }
+    pthread_condattr_destroy(&attributes);
+    return made;
+}
+
+/* Lock the state. If it belonged to another process (this one was forked), reset it first. NULL: the system has no
+ * memory for the lock; the next call tries again. */
 static struct pipeline_state *lock_state(struct pipeline *pipeline) {
     struct pipeline_state *state = pipeline->state;
     uint64_t process = pipeline->cleared_in_child ? 1 : (uint32_t)getpid(), owner;
@@ -78,13 +92,9 @@ static struct pipeline_state *lock_state(struct pipeline *pipeline) {
                                          __ATOMIC_RELAXED))
             continue;
         memset((char *)state + sizeof state->owner, 0, pipeline->state_bytes - sizeof state->owner);
-        pthread_condattr_t attributes;
-        pthread_mutex_init(&state->lock, NULL);
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&state->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
-        __atomic_store_n(&state->owner, process, __ATOMIC_RELEASE);
+        bool made = make_lock(state);
+        __atomic_store_n(&state->owner, made ? process : 0, __ATOMIC_RELEASE);
+        if (!made) return NULL;
     }
     pthread_mutex_lock(&state->lock);
     return state;
@@ -223,6 +233,7 @@ MAVCG_PRIVATE int push_frame(struct pipeline *pipeline, const void *const *input
     if (status) return status;
     const struct timespec deadline = deadline_in(timeout_ms < 0 ? 0 : timeout_ms);
     struct pipeline_state *state = lock_state(pipeline);
+    if (!state) return MAVCG_ERROR_MEMORY;
     while (state->pushed - state->popped == pipeline->slots)
         if (!wait_for_change(state, timeout_ms, &deadline)) {
             unlock_state(state);
@@ -249,6 +260,7 @@ MAVCG_PRIVATE int push_frame(struct pipeline *pipeline, const void *const *input
 MAVCG_PRIVATE int pop_frame(struct pipeline *pipeline, void **frame, int32_t timeout_ms) {
     const struct timespec deadline = deadline_in(timeout_ms < 0 ? 0 : timeout_ms);
     struct pipeline_state *state = lock_state(pipeline);
+    if (!state) return MAVCG_ERROR_MEMORY;
     while (state->popped == frames_done(pipeline))
         if (!wait_for_change(state, timeout_ms, &deadline)) {
             unlock_state(state);
@@ -264,6 +276,7 @@ MAVCG_PRIVATE int pop_frame(struct pipeline *pipeline, void **frame, int32_t tim
 
 MAVCG_PRIVATE void cancel_frames(struct pipeline *pipeline) {
     struct pipeline_state *state = lock_state(pipeline);
+    if (!state) return; /* no frames either */
     cancel_all(pipeline);
     unlock_state(state);
 }
@@ -328,9 +341,11 @@ MAVCG_PRIVATE int create_pipeline(const struct pipeline_network *network, const 
 MAVCG_PRIVATE void destroy_pipeline(struct pipeline *pipeline) {
     if (!pipeline) return;
     struct pipeline_state *state = lock_state(pipeline);
-    if (state->started) stop_stages(pipeline);
-    else unlock_state(state);
-    pthread_mutex_destroy(&state->lock);
-    pthread_cond_destroy(&state->changed);
+    if (state) {
+        if (state->started) stop_stages(pipeline);
+        else unlock_state(state);
+        pthread_mutex_destroy(&state->lock);
+        pthread_cond_destroy(&state->changed);
+    }
     free_pipeline(pipeline);
 }

@@ -1,0 +1,103 @@
+"""Builds what failures are injected into: `python -m fuzz.inject.libraries FOLDER [NAME ..]`.
+
+Libraries of all kinds as mavcg builds them, from small networks; only their C is compiled by gcc, with the address and
+undefined-behaviour sanitizers, and with calls.h, by which its calls of the system can fail.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mavcg.cli.app import run
+from mavcg.runtime import blas_build, model_build
+from mavcg.toolchain.zig import run_tool, run_zig
+from tests.mavcg.cli.sanitized_build import FLAGS
+
+Shapes = Mapping[str, Sequence[int | str]]  # of tensors by name
+HERE = Path(__file__).parent
+INJECTED = ("-DINJECT_FILES", "-include", str(HERE / "calls.h"))
+
+
+def compile_injected(tool: str, arguments: Sequence[str], action: str, cwd: Path | None = None) -> str:
+    """Stand in for run_zig: C that is compiled goes to gcc with sanitizers and calls that may fail."""
+    sources = [each for each in arguments if each.endswith(".c")]
+    if tool != "cc" or "-c" not in arguments or not sources:
+        return run_zig(tool, arguments, action, cwd)
+    kept = [each for each in arguments if each.startswith(("-I", "-D"))]
+    machine = ("-march=x86-64-v3",) if any("x86_64" in each for each in arguments) else ()
+    output = arguments[list(arguments).index("-o") + 1]
+    return run_tool(["gcc", *FLAGS, *machine, *INJECTED, *kept, "-c", sources[0], "-o", output], action, cwd)
+
+
+def write_models(folder: Path) -> None:
+    """Write the networks: two layers, of free rows; and a recurrent one with a state."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+
+    def save(
+        name: str, nodes: Sequence[Any], inputs: Mapping[str, Any], outputs: Mapping[str, Any], **weights: Any
+    ) -> None:
+        tensors = [
+            [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, shape) for tensor, shape in each.items()]
+            for each in (inputs, outputs)
+        ]
+        graph = helper.make_graph(nodes, name, *tensors, [numpy_helper.from_array(w, n) for n, w in weights.items()])
+        opset = [helper.make_opsetid("", 17)]
+        onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / f"{name}.onnx")
+
+    def random(*shape: int) -> Any:
+        return rng.normal(0, 0.3, shape).astype(np.float32)
+
+    dense = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["t"])]
+    dense.append(helper.make_node("MatMul", ["t", "v"], ["y"]))
+    save("dense", dense, {"x": ["rows", 64]}, {"y": ["rows", 48]}, w=random(64, 96), v=random(96, 48))
+    conv = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"])]
+    conv.append(helper.make_node("Conv", ["r", "v"], ["y"], pads=[1, 1, 1, 1]))
+    shape = [1, 32, 40, 40]  # as much work as is worth a second thread
+    save("conv", conv, {"x": shape}, {"y": shape}, w=random(32, 32, 3, 3), v=random(32, 32, 3, 3))
+    gru = [helper.make_node("GRU", ["x", "W", "R", "", "", "h"], ["y", "h_next"], hidden_size=16)]
+    inputs, outputs = {"x": [4, 1, 8], "h": [1, 1, 16]}, {"y": [4, 1, 1, 16], "h_next": [1, 1, 16]}
+    save("gru", gru, inputs, outputs, W=random(1, 48, 8), R=random(1, 48, 16))
+    (folder / "app.toml").write_text(
+        '[[network]]\nname = "first"\nfile = "conv.onnx"\n\n'
+        '[[network]]\nname = "second"\nfile = "conv.onnx"\npartitions = "auto:2"\n'
+    )
+
+
+LIBRARIES: Mapping[str, Sequence[str]] = {
+    "engine": ("build", "conv.onnx"),
+    "states": ("build", "gru.onnx", "--state", "h=h_next"),
+    "bounded": ("build", "dense.onnx", "--shape", "x=1..32x64"),
+    "sizes": ("build", "dense.onnx", "--shape", "x=1,4,32x64"),
+    "application": ("app", "build", "app.toml"),
+    "blas": ("blas", "build"),
+}
+
+
+def build(folder: Path, name: str) -> Path:
+    """Build one library into a folder that has the models. Raises: SystemExit where mavcg refuses."""
+    for module in (blas_build, model_build):
+        module.run_zig = compile_injected  # type: ignore[attr-defined]
+    out = folder / f"lib{name}.so"
+    words = [str(folder / word) if word.endswith((".onnx", ".toml")) else word for word in LIBRARIES[name]]
+    status = run([*words, "--board", "host", "-o", str(out)])
+    if status:
+        raise SystemExit(f"fuzz.inject.libraries: {name}: mavcg ended with status {status}")
+    return out
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Write the models and build the libraries."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_models(folder)
+    for name in names or LIBRARIES:
+        build(folder, name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,187 @@
+"""Failure by number: `python -m fuzz.inject.run [--minutes M] [--record] [OPERATION ..]`.
+
+Each operation is repeated with its first, second, .. call of each kind failing, alone and with all that follow, until
+none fails. The exit status is 1 where a verdict is wrong: a leak, a crash, a hang, an undocumented status, a wrong
+result, a half file.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build/inject"
+SECONDS = 900  # of an operation
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Wno-unused-function")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# Threads sleep at once, so that futex is called.
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=1:exitcode=99",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "MAVCG_SPIN_US": "0",
+    "OPENBLAS_NUM_THREADS": "2",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Verdicts on one operation, in which calls of a kind failed with an error.
+
+    tried: plans. right: those after which the result was right. refused: by a documented status. wrong: all others.
+    """
+
+    operation: str
+    call: str
+    error: str
+    tried: int
+    right: int
+    refused: int
+    wrong: int
+
+
+def read_rows(output: str) -> Iterator[Row]:
+    """Yield the rows that a driver prints, one a line."""
+    for line in output.splitlines():
+        parts = line.split("\t")
+        if len(parts) == 7:
+            yield Row(parts[0], parts[1], parts[2], *map(int, parts[3:]))
+
+
+def compile_driver(name: str, *more: str) -> Path:
+    """Compile a driver by gcc with sanitizers. Raises: SystemExit where it does not compile."""
+    out = BUILD / name
+    out.parent.mkdir(parents=True, exist_ok=True)
+    includes = (f"-I{ROOT / 'runtime/csrc'}", f"-I{HERE}")
+    command = ["gcc", *FLAGS, *SANITIZERS, "-rdynamic", *includes, str(HERE / f"{name}.c"), *more]
+    done = subprocess.run([*command, "-ldl", "-lm", "-o", str(out)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"fuzz.inject: {name}.c: {done.stderr}")
+    return out
+
+
+def library(name: str) -> Path:
+    """Build a library of libraries.py, in a process of its own."""
+    folder = BUILD / "libraries"
+    subprocess.run([sys.executable, "-m", "fuzz.inject.libraries", str(folder), name], cwd=ROOT, check=True, stdout=2)
+    return folder / f"lib{name}.so"
+
+
+def _models(kind: str, name: str) -> Callable[[], Iterator[list[str]]]:
+    def commands() -> Iterator[list[str]]:
+        driver, built = compile_driver("models"), library(name)
+        for threads in ("1", "2"):
+            yield [str(driver), kind, str(built), threads]
+
+    return commands
+
+
+def _blas() -> Iterator[list[str]]:
+    yield [str(compile_driver("blas")), str(library("blas"))]
+
+
+def _selector() -> Iterator[list[str]]:
+    from fuzz.c.tables import write
+
+    tables = BUILD / "tables"
+    shutil.rmtree(tables, ignore_errors=True)
+    tables.mkdir(parents=True)
+    write(tables)
+    yield [str(compile_driver("selector", f"-I{tables / 'selector'}")), str(ROOT / "tests/boards/rk3399")]
+
+
+def _accel() -> Iterator[list[str]]:
+    from mavcg.accelerators.host.library import write_host_sources
+    from mavcg.accelerators.image.elf_file import write_elf
+    from tests.mavcg.accelerators.compiled import random_program
+
+    folder = BUILD / "accel_sources"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = random_program(3)
+    assert made is not None
+    write_elf(made[2], folder / "program.elf")
+    objects = []
+    for source in write_host_sources(folder):
+        if source.suffix == ".c":
+            objects.append(str(source.with_suffix(".o")))
+            injected = ("-include", str(HERE / "calls.h"), f"-I{folder}", "-w", "-c", str(source))
+            subprocess.run(["gcc", *FLAGS, *SANITIZERS, *injected, "-o", objects[-1]], check=True)
+    yield [str(compile_driver("accel", f"-I{folder}", *objects)), str(folder / "program.elf")]
+
+
+OPERATIONS: Mapping[str, Callable[[], Iterator[list[str]]]] = {
+    "engine": _models("model", "engine"),
+    "states": _models("model", "states"),
+    "bounded": _models("model", "bounded"),
+    "sizes": _models("sizes", "sizes"),
+    "application": _models("application", "application"),
+    "blas": _blas,
+    "selector": _selector,
+    "accel": _accel,
+}
+
+
+def run_operation(name: str, seconds: float = SECONDS) -> list[Row]:
+    """Try all failures of an operation. A driver that ends otherwise than by its verdict is a row of its own."""
+    rows: list[Row] = []
+    for command in OPERATIONS[name]():
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", timeout=seconds, env=os.environ | ENVIRONMENT
+            )
+        except subprocess.TimeoutExpired as late:
+            print(f"{name}: stopped after {seconds:.0f} s", file=sys.stderr)
+            rows += read_rows((late.stdout or b"").decode(errors="replace"))
+            continue
+        found = list(read_rows(done.stdout))
+        rows += found
+        if done.returncode != int(any(row.wrong for row in found)) or not found:
+            rows.append(Row(name, "-", f"the driver ended with {done.returncode}", 1, 0, 0, 1))
+        if done.returncode:
+            print(done.stderr[:20000], file=sys.stderr)
+    return rows
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print rows as a table."""
+    for row in rows:
+        counts = f"{row.tried:6} tried {row.right:6} right {row.refused:6} refused {row.wrong:4} wrong"
+        print(f"{row.operation:28} {row.call:24} {row.error:34} {counts}", flush=True)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.inject.run", description="Failure by number")
+    parser.add_argument("operations", nargs="*", metavar="OPERATION", help=f"of {', '.join(OPERATIONS)}; default: all")
+    parser.add_argument("--minutes", type=float, help="no operation begins after these")
+    parser.add_argument("--record", action="store_true", help="into bench/results/injected_failures.json")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.operations if name not in OPERATIONS]:
+        raise SystemExit(f"fuzz.inject: there is no operation {unknown[0]}; they are {', '.join(OPERATIONS)}")
+    started, rows, left = time.monotonic(), list[Row](), list[str]()
+    for name in arguments.operations or OPERATIONS:
+        if arguments.minutes and time.monotonic() - started > 60 * arguments.minutes:
+            left.append(name)
+            continue
+        found = run_operation(name)
+        show(found)
+        rows += found
+    tried, wrong = sum(row.tried for row in rows), sum(row.wrong for row in rows)
+    print(f"{tried} failures injected, {wrong} went wrong" + (f"; not begun: {', '.join(left)}" if left else ""))
+    if arguments.record:
+        from bench.record import facts, write
+
+        write(
+            "injected_failures", facts("counted", "fuzz.inject.run --record") | {"rows": [asdict(row) for row in rows]}
+        )
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
