@@ -5,7 +5,7 @@ shapes, and weights that it computes with operators, are plain arrays when an op
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -107,17 +107,31 @@ def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:
     return Value(type_of(values), known=values, stem=stem)
 
 
+@dataclass
+class OpenLoop:
+    """A loop to whose body nodes are added.
+
+    enter: what they read of other nodes enters the body. entered: by the tensor that entered. own: made in the body.
+    """
+
+    number: int
+    enter: bool
+    entered: dict[str, str] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
+
+
 class Emitter:
     """A graph builder that evaluates operators whose inputs are known.
 
     placed: names of known values that are constants of the graph; a value is added once. loops: recurrent operators and
-    loops become loops of the graph (ops/loops.py), and are unrolled otherwise.
+    loops become loops of the graph (ops/loops.py), and are unrolled otherwise. open_loop: that nodes are added to.
     """
 
     def __init__(self, name: str, loops: bool = False) -> None:
         self.builder = GraphBuilder(name)
         self.loops = loops
         self.loop_count = 0
+        self.open_loop: OpenLoop | None = None
         self._placed: dict[Value, str] = {}
         self._made_bytes = 0
         self._steps_left = MOST_FOLDED_WORK
@@ -165,13 +179,25 @@ class Emitter:
         if len(self.builder.nodes) >= MOST_NODES:
             raise MavcgError(f"node '{origin}' ({op}): more than {MOST_NODES} nodes; too large a model")
         names = [self.place(v) if v is not None else "" for v in inputs]
+        if self.open_loop is not None and self.open_loop.enter:
+            names = [self._name_in_body(name, self.open_loop, origin) for name in names]
         name = self.builder.add(op, names, origin, **attrs)
+        if self.open_loop is not None:
+            self.open_loop.own.add(name)
         type = self.builder.types[name]
         if type.bytes > LARGEST_TENSOR_BYTES:
             raise MavcgError(
                 f"node '{origin}' ({op}): its result {type} takes {type.bytes} bytes; at most {LARGEST_TENSOR_BYTES}"
             )
         return Value(type, name)
+
+    def _name_in_body(self, name: str, loop: OpenLoop, origin: str) -> str:
+        """Return the name of a tensor in the body of a loop."""
+        if not name or name in loop.own or name in self.builder.constants:
+            return name
+        if name not in loop.entered:
+            loop.entered[name] = self.builder.add("loop_enter", [name], origin, loop=loop.number)
+        return loop.entered[name]
 
     def count_work(self, steps: int, where: str) -> None:
         """Count the elementary steps of a result that must be evaluated. Raises: MavcgError if all take too many."""

@@ -1,10 +1,11 @@
 """A loop of the graph under construction by a handler (ops/loops.py): its rows, states and results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value
+from mavcg.importers.emitter import OpenLoop, Value
 
 LEAST_TRIPS = 8  # of a loop; fewer iterations are unrolled, without copies of states
 
@@ -21,6 +22,17 @@ class GraphLoop:
     number: int
     states: list[Value] = field(default_factory=list)
     nexts: list[Value] = field(default_factory=list)
+
+    @contextmanager
+    def open(self, enter: bool = False) -> Iterator[None]:
+        """Add nodes to the body: loops in it are unrolled. enter: all that they read is in the body, so that they are
+        computed only if it runs."""
+        emitter = self.call.emitter
+        emitter.open_loop = OpenLoop(self.number, enter)
+        try:
+            yield
+        finally:
+            emitter.open_loop = None
 
     def row(self, x: Value, reverse: bool = False) -> Value:
         """Return the row of x, [trips, ..], of an iteration. reverse: from the last one on."""
@@ -52,7 +64,10 @@ class GraphLoop:
 def new_loop(call: NodeCall, trips: int) -> GraphLoop | None:
     """Return a loop of the graph for these iterations; None if they are to be unrolled."""
     emitter = call.emitter
-    if not emitter.loops or trips < LEAST_TRIPS:
-        return None
-    emitter.loop_count += 1
-    return GraphLoop(call, trips, emitter.loop_count - 1)
+    return begin_loop(call, trips) if emitter.loops and emitter.open_loop is None and trips >= LEAST_TRIPS else None
+
+
+def begin_loop(call: NodeCall, trips: int) -> GraphLoop:
+    """Return a loop of the graph of so many iterations at most."""
+    call.emitter.loop_count += 1
+    return GraphLoop(call, trips, call.emitter.loop_count - 1)

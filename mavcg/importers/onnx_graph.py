@@ -21,6 +21,7 @@ from mavcg.importers.onnx_functions import (
     with_defaults,
     without,
 )
+from mavcg.importers.onnx_graph_loops import conditional_branches
 from mavcg.importers.onnx_loops import LOOPS, body_of
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.table import HANDLERS
@@ -211,11 +212,15 @@ class Walker:
     def _branch(
         self, node: onnx.NodeProto, inputs: Sequence[Value | None], body: OnnxGraphBody, scope: Scope, location: str
     ) -> list[Value]:
-        """Import the branch of an If whose condition is known, and return its results."""
+        """Import the branch of an If whose condition is known, or both if a run decides, and return the results."""
         condition = inputs[0] if inputs else None
         if condition is None or condition.dtype != "bool" or condition.type.elements != 1:
             raise MavcgError(f"{location}: its condition is not a bool scalar")
         if condition.array is None:
+            call = OnnxCall(self.emitter, "If", _origin(node), tuple(inputs), 0, tuple(node.input), {}, ())
+            both = [self._inner_graph(node, f"{name}_branch", body, scope, location)[1] for name in ("then", "else")]
+            if (results := conditional_branches(call, condition, both)) is not None:
+                return results
             raise NeedsConstant(
                 f"{location}: its condition is known only when the model runs; supported: branches that are decided at "
                 "import, also by an input whose value is fixed in the file (docs/models.md, Branches)",

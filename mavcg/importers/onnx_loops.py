@@ -1,4 +1,6 @@
-"""Import of Loop and Scan, unrolled: the number of iterations follows from constants and shapes, as of branches.
+"""Import of Loop and Scan: as loops of the graph where that is possible (onnx_graph_loops.py), else unrolled.
+
+Then the number of iterations follows from constants and shapes, as of branches.
 
 An iteration is an import of the body with the values of the one before. Conditions that follow from iteration numbers
 and shapes end a Loop at the right place, since whatever is known at import is evaluated there.
@@ -7,7 +9,6 @@ and shapes end a Loop at the right place, since whatever is known at import is e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,10 @@ import numpy as np
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.onnx_graph_loops import LoopBody, RunBody, conditional_loop, scan_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.indexing import element
+from mavcg.importers.onnx_order import reads
 
 if TYPE_CHECKING:
     import onnx
@@ -24,19 +27,12 @@ if TYPE_CHECKING:
 MOST_ITERATIONS = 1024  # of one loop; each is about as many nodes as its body has
 
 
-@dataclass(frozen=True)
-class LoopBody:
-    """The graph of a Loop or Scan. inputs: its names. run: imports it for values of the inputs, and returns the
-    outputs' values. count: number of outputs."""
-
-    inputs: Sequence[str]
-    count: int
-    run: Callable[[Mapping[str, Value]], list[Value]]
-
-
-def body_of(graph: onnx.GraphProto, run: Callable[[Mapping[str, Value]], list[Value]]) -> LoopBody:
+def body_of(graph: onnx.GraphProto, run: RunBody) -> LoopBody:
     """Return the body that a graph is. run: imports the graph, as of LoopBody."""
-    return LoopBody(tuple(i.name for i in graph.input), len(graph.output), run)
+    read = frozenset(
+        (*(name for node in graph.node for name in reads(node)), *(output.name for output in graph.output))
+    )
+    return LoopBody(tuple(i.name for i in graph.input), len(graph.output), run, read)
 
 
 @known_at_build("M", "condition")
@@ -46,12 +42,15 @@ def import_loop(call: OnnxCall, body: LoopBody) -> list[Value | None]:
     Raises: NeedsConstant if the number of iterations or the first condition is an input's; UnsupportedOp for a
     condition that depends on computed values, and for too many iterations.
     """
-    trips, go_on = _trips(call), _first_condition(call)
     carried = [call.input(2 + i) for i in range(len(call.inputs) - 2)]
     if len(body.inputs) != 2 + len(carried) or body.count < 1 + len(carried):
         raise call.fail(
             f"a body of {len(body.inputs)} inputs and {body.count} outputs for {len(carried)} carried values"
         )
+    kept = conditional_loop(call, body, carried)
+    if kept is not None:
+        return kept
+    trips, go_on = _trips(call), _first_condition(call)
     collected: list[list[Value]] = [[] for _ in range(body.count - 1 - len(carried))]
     number = 0
     while go_on and (trips is None or number < trips):
@@ -98,6 +97,14 @@ def import_scan(call: OnnxCall, body: LoopBody) -> list[Value | None]:
             f"its scanned inputs have {', '.join(map(str, sorted(lengths)))} elements; one length is needed"
         )
     (length,) = lengths
+    out_axes, out_backwards = (_entries(call, f"scan_output_{name}", outputs) for name in ("axes", "directions"))
+    rows = [(_from_axis(call, x, axis), bool(back)) for x, axis, back in zip(scanned, axes, backwards, strict=True)]
+    if (kept := scan_loop(call, body, carried, rows, length)) is not None:
+        loop, values = kept
+        wants = [*call.required[states:], *[False] * outputs][:outputs]
+        ends = zip(values, wants, out_axes, out_backwards, strict=True)
+        stacks = [_to_axis(call, loop.stack(x, bool(back)), axis) if want else None for x, want, axis, back in ends]
+        return [*(loop.final(i) for i in range(states)), *stacks]
     _check_number(call, length)
     collected: list[list[Value]] = [[] for _ in range(outputs)]
     for number in range(length):
@@ -109,7 +116,6 @@ def import_scan(call: OnnxCall, body: LoopBody) -> list[Value | None]:
         carried = results[:states]
         for values, value in zip(collected, results[states:], strict=True):
             values.append(value)
-    out_axes, out_backwards = (_entries(call, f"scan_output_{name}", outputs) for name in ("axes", "directions"))
     return [
         *carried,
         *(
@@ -120,6 +126,15 @@ def import_scan(call: OnnxCall, body: LoopBody) -> list[Value | None]:
 
 
 LOOPS: Mapping[str, Callable[[OnnxCall, LoopBody], list[Value | None]]] = {"Loop": import_loop, "Scan": import_scan}
+
+
+def _from_axis(call: OnnxCall, x: Value, axis: int) -> Value:
+    return call.transpose(x, (axis, *(i for i in range(x.rank) if i != axis)))
+
+
+def _to_axis(call: OnnxCall, x: Value, axis: int) -> Value:
+    axis = call.axis(axis, x.rank)
+    return call.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, x.rank)))
 
 
 def _trips(call: OnnxCall) -> int | None:

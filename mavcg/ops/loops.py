@@ -167,7 +167,7 @@ def loop_ranges(nodes: Sequence[Node]) -> tuple[LoopRange, ...]:
     for number, node in enumerate(nodes):
         if (loop := members.get(node.outputs[0])) is not None:
             numbers.setdefault(loop, []).append(number)
-    trips = {n.attr("loop"): n.attr("trips") for n in nodes if n.op == "loop_state"}
+    trips = {n.attr("loop"): n.attr("trips") for n in nodes if n.op in ("loop_state", "loop_stack")}
     conditions = {n.attr("loop"): n.output for n in nodes if n.op == "loop_state" and n.attr("condition")}
     ranges = (LoopRange(own[0], own[-1], trips[loop], conditions.get(loop, "")) for loop, own in numbers.items())
     return tuple(sorted(ranges, key=lambda r: r.first))

@@ -102,7 +102,8 @@ def step_works(model: Plan) -> tuple[StepWork, ...]:
     ends = _constant_ends(model)
     workspaces = _Workspaces(model)
     works = []
-    trips = {number: loop.trips for loop in program.loops for number in range(loop.begin, loop.end)}
+    counted = (loop for loop in program.loops if loop.condition is None)  # others count as one iteration
+    trips = {number: loop.trips for loop in counted for number in range(loop.begin, loop.end)}
     for number, (step, lowered_step) in enumerate(zip(program.steps, lowered.steps, strict=True)):
         spec, node = lowered_step.spec, lowered_step.node
         places = _places(model, (*node.inputs, *node.outputs))
