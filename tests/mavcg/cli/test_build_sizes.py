@@ -216,7 +216,6 @@ def test_names_that_no_other_library_has(whole: tuple[Path, Any]) -> None:
     assert "net.hpp" in report["files"]
 
 
-@pytest.mark.long
 def test_onnx_runtime_takes_the_size_of_its_inputs(parts: tuple[Path, Any]) -> None:
     folder, report = parts
     assert [size["macs_share"] for size in report["sizes"]] == [1, 1]

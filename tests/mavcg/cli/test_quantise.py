@@ -23,7 +23,6 @@ def files(here: Path) -> Path:
     return here
 
 
-@pytest.mark.long
 def test_the_report_names_layers_and_points(mavcg: Any, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "predictor", lambda *_: predict)
     command = ("quantise", "network.onnx", "--inputs", "samples", "--board", "rk3588", "--mixtures", "0")

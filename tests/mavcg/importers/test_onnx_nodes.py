@@ -19,11 +19,12 @@ def failed_by_surprise(outcomes: list[Outcome]) -> dict[str, str]:
     return {o.name: o.reason for o in outcomes if o.status == "failed" and o.name not in EXPECTED_TO_FAIL}
 
 
-def test_none_of_every_tenth_fails() -> None:
-    outcomes = run_all(names=[case.name for case in cases()][::10])
+def test_the_first_of_each_operators_tests_passes() -> None:
+    first = {case.operators: case.name for case in reversed(cases())}
+    outcomes = run_all(names=first.values())
 
     assert not failed_by_surprise(outcomes)
-    assert counts(outcomes)["passed"] >= 152
+    assert counts(outcomes)["passed"] >= 240
 
 
 @pytest.mark.long

@@ -55,7 +55,6 @@ def needed_by_node_tests(folder: Path) -> tuple[dict[str, set[str]], dict[str, s
     return needed, known
 
 
-@pytest.mark.long
 def test_onnx_inputs_that_must_be_known(tmp_path: Path) -> None:
     needed, known = needed_by_node_tests(tmp_path)
     different = {

@@ -150,7 +150,6 @@ def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
         assert all(touch.bytes <= touch.span for work in works for touch in work.touches)
 
 
-@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("strategy", [ENGINE, "pbqp", pytest.param("family:winograd", marks=pytest.mark.long)])
 def test_weights_keep_to_a_size(strategy: str) -> None:

@@ -133,7 +133,6 @@ def test_the_front_with_bounds_is_the_front_of_all(
         )
 
 
-@pytest.mark.long
 def test_another_file_at_the_same_path(tmp_path: Path, models: Mapping[str, str]) -> None:
     class ChangingEngine(LocalEngine):
         def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:

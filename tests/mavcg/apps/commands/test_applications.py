@@ -83,7 +83,6 @@ def test_a_plan_of_two_networks(mavcg: Any, chain_onnx: Path, tmp_path: Path) ->
     assert (tmp_path / "memory.svg").read_text().startswith("<?xml")
 
 
-@pytest.mark.long
 def test_a_limit_that_reuse_meets_searches_nothing(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
     shutil.copy(chain_onnx, tmp_path / "chain.onnx")
     (tmp_path / "app.toml").write_text('memory = "1 MB"\n[[network]]\nname = "n"\nfile = "chain.onnx"\n')

@@ -127,7 +127,6 @@ def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> 
 SIMULATED: dict[str, Any] = {"board": "exynos9820", "runner": "simulate", "core": ["cortex-a55"], "family": "sum2d"}
 
 
-@pytest.mark.long
 def test_simulates_a_core_of_a_board_that_is_not_here(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

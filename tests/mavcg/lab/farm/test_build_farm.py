@@ -94,7 +94,6 @@ def test_what_an_earlier_build_kept_is_not_compiled_again(
     assert built_files(second) == files
 
 
-@pytest.mark.long
 def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: Path) -> None:
     onnx = pytest.importorskip("onnx")
     value = onnx.helper.make_tensor_value_info

@@ -95,7 +95,6 @@ def test_the_parts_lie_beside_the_program() -> None:
     assert [segment.nodes for segment in program.segments] == [("y1", "y2"), ("y3", "g")]
 
 
-@pytest.mark.long
 def test_a_small_segment_goes_to_the_cpu_where_its_hand_over_costs_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
