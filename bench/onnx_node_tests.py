@@ -36,10 +36,11 @@ from bench.jit import host_machine
 from bench.program_runner import model_runner
 from bench.record import facts, write
 from mavcg.errors import MavcgError
-from mavcg.graph import Array
+from mavcg.graph import DTYPES, Array
 from mavcg.importers.emitter import NeedsConstant
 from mavcg.importers.limits import Unsupported
 from mavcg.importers.onnx_file import import_onnx
+from mavcg.importers.onnx_narrow import NARROW
 from mavcg.importers.onnx_order import reads
 from mavcg.reference import run
 
@@ -107,6 +108,13 @@ PROMISED = (
 )
 # Attention in half precision: ONNX's results come from wider intermediate values, and differ by the last bit of f16.
 EXPECTED_TO_FAIL = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
+# The same of bfloat16, which ONNX rounds to after each operator, and mavcg at the end alone; the tests permit a quarter
+# of a step of it.
+EXPECTED_TO_FAIL |= {
+    f"test_attention_{form}_bf16{end}"
+    for form in ("3d_causal", "4d_attn_mask_causal", "4d_causal", "4d_causal_padded_kv", "4d_padded_kv")
+    for end in ("", "_expanded")
+}
 # Made by ONNX's reference, which does not align corners where a scale makes no whole length; docs/operators.md.
 EXPECTED_TO_FAIL |= {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
 # ONNX's result is 1.9e-7, from roundings of f32, where the exact one is 0; more than the test permits.
@@ -191,10 +199,30 @@ def _without_idle_work() -> Iterator[None]:
 
 
 def plain(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the arrays of tensors that a test gives as messages, if NumPy has their type; other values unchanged."""
+    """Return the arrays of tensors that a test gives as messages; other values unchanged."""
     from onnx import TensorProto, numpy_helper
 
     return tuple(numpy_helper.to_array(v) if isinstance(v, TensorProto) else v for v in values)
+
+
+_NARROW = {type.dtype: type for type in NARROW.values()}
+
+
+def as_run(array: Any) -> Any:
+    """Return an array as a run reads it: of a type that graphs lack its bits, or its integers (onnx_narrow.py)."""
+    narrow = _NARROW.get(array.dtype) if isinstance(array, np.ndarray) else None
+    if narrow is None:
+        return array
+    outside = DTYPES[narrow.outside]
+    return array.view(outside) if narrow.is_float else array.astype(outside)
+
+
+def as_test(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return a run's output as the type that a test expects."""
+    narrow = _NARROW.get(dtype)
+    if narrow is None or array.dtype != DTYPES[narrow.outside]:
+        return array
+    return array.view(dtype) if narrow.is_float else array.astype(dtype)
 
 
 def reference_runner(path: Path) -> Run:
@@ -232,7 +260,7 @@ def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
         finally:
             path.unlink()
     try:
-        made = computed(*(v for name, v in values.items() if name not in constants))
+        made = computed(*(as_run(v) for name, v in values.items() if name not in constants))
     except Exception as error:
         return outcome("failed", f"{type(error).__name__}: {error}")
     reason = difference(made, case)
@@ -274,9 +302,12 @@ def difference(made: Sequence[Array], case: Case) -> str:
         return f"{len(made)} outputs where {len(case.outputs)} are expected"
     for i, (have, want) in enumerate(zip(made, case.outputs, strict=True)):
         want = np.asarray(want)
+        have = as_test(have, want.dtype)
         if have.dtype != want.dtype or have.shape != want.shape:
             return f"output {i} is {have.dtype}{list(have.shape)} where {want.dtype}{list(want.shape)} is expected"
         with np.errstate(all="ignore"):
+            if want.dtype in _NARROW:
+                have, want = have.astype(np.float64), want.astype(np.float64)
             if not np.allclose(have, want, case.rtol, case.atol, equal_nan=True):
                 differences = np.abs(have.astype(np.float64) - want.astype(np.float64))
                 worst, count = np.nanmax(differences), int((differences > 0).sum())

@@ -34,6 +34,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     splat,
     store_vector,
+    with_element,
 )
 from mavcg.kernels.builder.nest import (
     Line,
@@ -71,6 +72,7 @@ _CHEAP = (
     "not",
     "where",
     "cast",
+    "bitcast",
     "prelu",
     *COMPARISONS,
 )
@@ -149,6 +151,7 @@ COMPUTE: Mapping[str, Compute] = {
     "fixed_pow": _through_f32(_fixed_pow),
     "prelu": _prelu,
     "where": lambda b, args, dtypes, values: b.select(flags(b, values[0]), values[1], values[2]),
+    "bitcast": lambda b, args, dtypes, values: b.bitcast(values[0], with_element(values[0], TYPES[dtypes[1]])),
     "cast": lambda b, args, dtypes, values: convert(b, values[0], dtypes[0], dtypes[1]),
     "quantize": lambda b, args, dtypes, values: quantize.quantize_value(b, dtypes[-1], *values),
     "dequantize": lambda b, args, dtypes, values: quantize.dequantize_value(b, dtypes[0], *values),
@@ -160,7 +163,7 @@ COMPUTE: Mapping[str, Compute] = {
 def _compute_of(spec: ElementwiseSpec) -> Compute:
     """Return the computation of a spec; no core computes in bf16."""
     compute = COMPUTE[spec.op]
-    return _through_f32(compute) if "bf16" in spec.dtypes and spec.op not in ("cast", "where") else compute
+    return _through_f32(compute) if "bf16" in spec.dtypes and spec.op not in ("cast", "bitcast", "where") else compute
 
 
 def _is_scalar_only(spec: ElementwiseSpec) -> bool:
@@ -299,7 +302,7 @@ def _lower_eight_bit(node: Node, graph: Graph, views: Mapping[str, View], packin
 
 LOWER = {
     **dict.fromkeys(ACTIVATIONS, _lower_unary),
-    **dict.fromkeys(("not", "mod", "prelu", "where", "cast", *BINARY), _lower_plain),
+    **dict.fromkeys(("not", "mod", "prelu", "where", "cast", "bitcast", *BINARY), _lower_plain),
     "pow": _lower_pow,
     **dict.fromkeys(("quantize", "dequantize"), _lower_quantization),
     **dict.fromkeys(_EIGHT_BIT_ARGS, _lower_eight_bit),

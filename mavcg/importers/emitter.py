@@ -23,7 +23,8 @@ from mavcg.reference.work import temporary_bytes, work
 
 MOST_FOLDED_WORK = 1 << 32  # maximum elementary steps that an import evaluates in all: some seconds
 MOST_FOLDED_ELEMENTS = 1 << 25  # maximum elements of an evaluated arithmetic operator, which computes in float64
-_MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "scatter", "pad", "cast", "where")
+_SAME_VALUES = ("reshape", "transpose", "slice", "broadcast_to")  # results have the elements of the first input
+_MOVES = (*_SAME_VALUES, "concat", "gather", "scatter", "pad", "cast", "bitcast", "where")
 
 
 class NeedsConstant(MavcgError):
@@ -64,7 +65,7 @@ class Value:
 
     name: its name in the graph; "" for a known tensor that is not yet a constant of the graph. known: its array, if
     known. quantised: instead of known, the quantised form of dequantised weights, which would be lost otherwise. stem:
-    first part of a constant's name.
+    first part of a constant's name. narrow: the file's type, if graphs lack it (onnx_narrow.py), else "".
     """
 
     type: TensorType
@@ -72,6 +73,7 @@ class Value:
     known: Array | None = None
     quantised: Quantised | None = None
     stem: str = "c"
+    narrow: str = ""
 
     @property
     def is_constant(self) -> bool:
@@ -163,6 +165,11 @@ class Emitter:
 
         Raises: MavcgError, naming the node, for incompatible inputs and attributes, and for a result that is too large.
         """
+        moved = inputs[0] if inputs and op in _SAME_VALUES else None
+        made = self._add(op, inputs, origin, attrs)
+        return replace(made, narrow=moved.narrow) if moved is not None and moved.narrow else made
+
+    def _add(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value:
         kept = _moved_quantised(op, inputs, attrs)
         if kept is not None:
             if kept.quantised is not None and op == "transpose":

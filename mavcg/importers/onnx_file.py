@@ -18,6 +18,7 @@ from mavcg.importers.emitter import Emitter, Value, finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, declared_dims, read_initializers
+from mavcg.importers.onnx_narrow import BY_NUMBER, read_bits, to_bits
 from mavcg.importers.onnx_proto import LARGEST_DIMENSION, dtype_of, load_model
 
 if TYPE_CHECKING:
@@ -85,8 +86,10 @@ def _graph(
     declared = declared_shapes(graph, inputs, shapes)
     for name, value in values.items():
         declared.check(name, f"initializer %{name}", "the graph", value.shape)
+    narrow = {i.name: BY_NUMBER.get(i.type.tensor_type.elem_type) for i in (*inputs, *graph.output)}
     for name, type in types.items():
-        values[name] = Value(type, emitter.builder.input(name, type))
+        value, of_bits = Value(type, emitter.builder.input(name, type)), narrow[name]
+        values[name] = value if of_bits is None else read_bits(emitter, value, of_bits, name)
     outputs = [o.name for o in graph.output]
     if not outputs:
         raise MavcgError("the graph has no outputs; nothing would be computed")
@@ -94,6 +97,10 @@ def _graph(
         raise MavcgError("an output without a name, or a name that is used twice")
     body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0, declared)
     results = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
+    for i, name in enumerate(outputs):
+        of_bits = narrow[name]
+        if of_bits is not None:
+            results[i] = to_bits(emitter, results[i], of_bits, name)
     return finish_graph(emitter, types, outputs, results)
 
 
@@ -113,7 +120,8 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
         for kind, kind_name in _KINDS.items():
             if info.type.HasField(kind):
                 raise Unsupported(f"{location}: is {kind_name}; tensors are supported")
-        dtype = dtype_of(info.type.tensor_type.elem_type, location)
+        of_bits = BY_NUMBER.get(info.type.tensor_type.elem_type)
+        dtype = of_bits.outside if of_bits is not None else dtype_of(info.type.tensor_type.elem_type, location)
         if info.name in shapes:
             shape = shapes[info.name]
             check_given(info, shape)

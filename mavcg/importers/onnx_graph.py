@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
-from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
+from mavcg.importers.emitter import Emitter, NeedsConstant, Value
 from mavcg.importers.limits import LISTED, MOST_NODES, UnsupportedOp
 from mavcg.importers.onnx_functions import (
     expanded_counts,
@@ -23,6 +23,7 @@ from mavcg.importers.onnx_functions import (
 )
 from mavcg.importers.onnx_graph_loops import conditional_branches
 from mavcg.importers.onnx_loops import LOOPS, body_of
+from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.table import HANDLERS
 from mavcg.importers.onnx_order import order_nodes, reads
@@ -278,7 +279,7 @@ def read_initializers(graph: onnx.GraphProto, location: str, folder: Path | None
     for tensor in graph.initializer:
         if tensor.name in values:
             raise MavcgError(f"{location}: initializer %{tensor.name} is given twice")
-        values[tensor.name] = constant(
+        values[tensor.name] = tensor_constant(
             read_tensor(tensor, f"{location}: initializer %{tensor.name}", folder), stem=tensor.name or "c"
         )
     return values

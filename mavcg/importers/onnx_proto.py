@@ -15,7 +15,7 @@ import numpy as np
 from mavcg.errors import MavcgError, import_problem
 from mavcg.graph import Array
 from mavcg.importers.limits import Unsupported
-from mavcg.reference.block_weights import unpack_bits
+from mavcg.importers.onnx_narrow import BY_NUMBER, packed_bytes, unpack_elements
 
 if TYPE_CHECKING:
     import onnx
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 LARGEST_DIMENSION = 1 << 31
 _DEEPEST_PATH = 4096
 
-# TensorProto.DataType -> element type. Graphs do not have the other types (strings, complex numbers, bfloat16, 8-bit
-# and 4-bit floats; of integers of 4 bits only constants are read, see _FOUR_BITS).
+# TensorProto.DataType -> element type. Graphs do not have the other types: strings, complex numbers, float8e8m0, and
+# those of onnx_narrow.py.
 DTYPE_NAMES: Mapping[int, str] = {
     1: "f32",
     2: "u8",
@@ -61,10 +61,6 @@ _FIELDS = {
     "u32": "uint64_data",
     "u64": "uint64_data",
 }
-
-
-# UINT4 and INT4 by their numbers in TensorProto.DataType: constants of these types have elements of 8 bits here.
-_FOUR_BITS = {21: "u8", 22: "i8"}
 
 
 def onnx_module() -> Any:
@@ -138,48 +134,38 @@ def dtype_of(number: int, location: str) -> str:
 def read_tensor(tensor: onnx.TensorProto, location: str, folder: Path | None) -> Array:
     """Return the array of a tensor message.
 
-    location: the tensor's name in messages. folder: folder of external data; None if external data is not allowed.
+    location: the tensor's name in messages. folder: folder of external data; None if external data is not allowed. The
+    array is of a type of ml_dtypes where graphs lack the tensor's (onnx_narrow.py).
     Raises: MavcgError for dims that do not match the bytes, and for an unsupported element type.
     """
     if tensor.HasField("segment"):
         raise MavcgError(f"{location}: it is a segment of a tensor; not supported")
-    dtype = _FOUR_BITS.get(tensor.data_type) or dtype_of(tensor.data_type, location)
+    narrow = BY_NUMBER.get(tensor.data_type)
+    dtype = narrow.name if narrow is not None else dtype_of(tensor.data_type, location)
     shape = tuple(tensor.dims)
     if any(not 0 <= d < LARGEST_DIMENSION for d in shape):
         raise MavcgError(f"{location}: dimensions {list(shape)}; each must be from 0 to {LARGEST_DIMENSION - 1}")
     count = 1
     for d in shape:
         count *= d
-    if tensor.data_type in _FOUR_BITS:
-        return _read_four_bits(tensor, dtype, shape, count, location, folder)
-    numpy_type = np.dtype(_NUMPY[dtype])
+    numpy_type = np.dtype(_NUMPY[dtype]) if narrow is None else narrow.dtype
+    size = count * numpy_type.itemsize if narrow is None else packed_bytes(narrow, count)
     if tensor.data_location == 1:
-        raw = _external(tensor, location, folder, count * numpy_type.itemsize)
+        raw = _external(tensor, location, folder, size)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
     else:
-        return _from_field(tensor, dtype, shape, count, location)
-    if len(raw) != count * numpy_type.itemsize:
-        need = f"{dtype}{list(shape)} takes {count * numpy_type.itemsize}"
-        raise MavcgError(f"{location}: {len(raw)} bytes of data where {need}; the file is damaged")
-    return _finish_array(np.frombuffer(raw, numpy_type), dtype, shape)
-
-
-def _read_four_bits(
-    tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, location: str, folder: Path | None
-) -> Array:
-    """Return numbers of 4 bits, two of which are in a byte, the first in the lower half, as numbers of 8 bits."""
-    size = (count + 1) // 2
-    if tensor.data_location == 1:
-        raw = _external(tensor, location, folder, size)
-    else:
-        raw = tensor.raw_data or bytes(value & 0xFF for value in tensor.int32_data)
+        if narrow is None:
+            return _from_field(tensor, dtype, shape, count, location)
+        # An entry has the bits of a float, or a byte of smaller elements.
+        raw = np.array(tensor.int32_data, np.int64).astype("<u2" if narrow.bits == 16 else np.uint8).tobytes()
     if len(raw) != size:
-        raise MavcgError(f"{location}: {len(raw)} bytes of data where {list(shape)} numbers of 4 bits take {size}")
-    numbers = unpack_bits(np.frombuffer(raw, np.uint8), 4, count)
-    if dtype == "i8":  # of two's complement
-        numbers = ((numbers ^ 8).astype(np.int16) - 8).astype(np.int8)
-    return numbers.reshape(shape)
+        raise MavcgError(
+            f"{location}: {len(raw)} bytes of data where {dtype}{list(shape)} takes {size}; the file is damaged"
+        )
+    if narrow is not None:
+        return unpack_elements(raw, narrow, count).reshape(shape)
+    return _finish_array(np.frombuffer(raw, numpy_type), dtype, shape)
 
 
 def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, location: str) -> Array:

@@ -121,6 +121,9 @@ def _try_node(
             made = {n: v for n, v, read in zip(node.output, results, required, strict=True) if read and v is not None}
             for name, value in made.items():
                 body.declared.check(name, f"%{name}", node_location(node), value.shape)
+            lacking = next((value.narrow for value in made.values() if value.narrow and not value.is_constant), "")
+            if lacking:  # at a subgraph's border it would be of another type than in the model
+                return NodeSupport(node, inputs, outputs, f"elements of type {lacking}")
             values.update(made)
             types.update({name: value.type for name, value in made.items()})
             known = all(value.is_constant for value in made.values())

@@ -98,8 +98,19 @@ def _where(case: TypedNode) -> tuple[TensorType, ...]:
     return (TensorType(a.dtype, case.broadcast(condition.shape, a.shape, b.shape)),)
 
 
+# Types whose bits may be read as another type's. f16 is not among them: graphs of f16 may be computed in f32.
+BIT_TYPES = {name: dtype.itemsize for name, dtype in DTYPES.items() if name not in ("f16", "bool")}
+
+
 def _cast(case: TypedNode) -> tuple[TensorType, ...]:
     return (TensorType(case.attr("to"), case.type("x").shape),)
+
+
+def _bitcast(case: TypedNode) -> tuple[TensorType, ...]:
+    x, to = case.type("x", tuple(BIT_TYPES)), case.attr("to")
+    if BIT_TYPES[to] != BIT_TYPES[x.dtype]:
+        raise case.fail(f"the bits of {x} as {to}, which has another number of them")
+    return (TensorType(to, x.shape),)
 
 
 OPS = (
@@ -108,4 +119,5 @@ OPS = (
     Operator("prelu", ("x", "slope"), _prelu, {}),
     Operator("where", ("condition", "a", "b"), _where, {}),
     Operator("cast", ("x",), _cast, {"to": Attr("str", choices=tuple(DTYPES))}),
+    Operator("bitcast", ("x",), _bitcast, {"to": Attr("str", choices=tuple(BIT_TYPES))}),
 )

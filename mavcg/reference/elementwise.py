@@ -160,4 +160,7 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "prelu": _prelu,
     "where": lambda node, inputs: np.where(*inputs),
     "cast": _cast,
+    "bitcast": lambda node, inputs: (
+        np.ascontiguousarray(inputs[0]).view(DTYPES[node.attr("to")]).reshape(inputs[0].shape)
+    ),
 }

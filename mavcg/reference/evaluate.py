@@ -20,7 +20,13 @@ FAMILIES = (spatial, elementwise, reduction, attention, shape, eight_bit, layout
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )
-_EXACT = (*shape.MOVES, "where", "cast", "convert_layout")  # operators without arithmetic, which need no wider type
+_EXACT = (
+    *shape.MOVES,
+    "where",
+    "cast",
+    "bitcast",
+    "convert_layout",
+)  # operators without arithmetic, which need no wider type
 
 
 Visit = Callable[[Node, Sequence[Array | None], Array], None]

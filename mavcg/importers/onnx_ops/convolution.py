@@ -5,8 +5,17 @@ from collections.abc import Mapping
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.block_weights import block_weights, multiply_blocks
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.images import LARGEST_STEP, from_nhwc, pair, spatial_rank, to_nhwc, window, windows
-from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume
+from mavcg.importers.onnx_ops.images import (
+    LARGEST_STEP,
+    Windows,
+    from_nhwc,
+    pair,
+    spatial_rank,
+    to_nhwc,
+    window,
+    windows,
+)
+from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume, transposed_volume
 
 
 def matmul(call: OnnxCall) -> Results:
@@ -140,7 +149,7 @@ def kernel_shape(call: OnnxCall, w: Value) -> tuple[int, ...]:
 def conv_transpose(call: OnnxCall) -> Results:
     """Import ConvTranspose. ONNX's filter is [C, O/groups, spatial..]."""
     x, w, bias = call.input(0), call.input(1), call.maybe(2)
-    spatial = spatial_rank(call, x)
+    spatial = 3 if is_volume(x) else spatial_rank(call, x)
     check_filter(call, x, w)
     groups, kernel = call.attr_int("group", 1), kernel_shape(call, w)
     in_ch, out_ch = w.shape[:2]
@@ -154,6 +163,9 @@ def conv_transpose(call: OnnxCall) -> Results:
     pads, extra = _transposed_pads(call, x.shape[2:], kernel, stride, dilation)
     if any(not 0 <= v <= LARGEST_STEP for v in (*pads, *extra)):
         raise call.unsupported(f"pads {list(pads)} with output_padding {list(extra)}", f"0 to {LARGEST_STEP}")
+    if spatial == 3:
+        view = Windows(kernel, stride, dilation, pads[:3], pads[3:], pads[3:], ())
+        return transposed_volume(call, x, w, bias, view, extra, groups)
     if spatial == 1:
         w = call.reshape(w, (in_ch, out_ch, 1, *kernel))
     w = call.reshape(w, (groups, in_ch // groups, out_ch, *w.shape[2:]))

@@ -7,8 +7,10 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import NeedsConstant, Value, constant
+from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, cast_narrow
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_proto import dtype_of
+from mavcg.ops.elementwise import BIT_TYPES
 from mavcg.ops.op import FLOATS, UNSIGNED
 
 # ONNX's operator -> the graph's equal operator.
@@ -243,12 +245,30 @@ def where(call: OnnxCall) -> Results:
 
 def cast(call: OnnxCall) -> Results:
     """Import Cast."""
-    return call.cast(call.input(0), dtype_of(call.attr_int("to"), call.location))
+    number = call.attr_int("to")
+    if number in BY_NUMBER:
+        return cast_narrow(call.add, call.input(0), BY_NUMBER[number], call.attr_bool("saturate", True))
+    return call.cast(call.input(0), dtype_of(number, call.location))
 
 
 def cast_like(call: OnnxCall) -> Results:
     """Import CastLike."""
-    return call.cast(call.input(0), call.input(1).dtype)
+    like = call.input(1)
+    if like.narrow:
+        return cast_narrow(call.add, call.input(0), NARROW[like.narrow], call.attr_bool("saturate", True))
+    return call.cast(call.input(0), like.dtype)
+
+
+def bit_cast(call: OnnxCall) -> Results:
+    """Import BitCast between types of equal width."""
+    x, to = call.input(0), dtype_of(call.attr_int("to"), call.location)
+    if x.dtype == to:
+        return x
+    if x.dtype == "bool" and to in ("u8", "i8"):
+        return call.cast(x, to)
+    if x.narrow or x.dtype not in BIT_TYPES or BIT_TYPES[x.dtype] != BIT_TYPES.get(to):
+        raise call.unsupported(f"bits of {x.narrow or x.dtype} as {to}", "f32, f64 and integers, of equal width")
+    return call.add("bitcast", x, to=to)
 
 
 def identity(call: OnnxCall) -> Results:
@@ -256,11 +276,11 @@ def identity(call: OnnxCall) -> Results:
     return call.input(0)
 
 
-@known_at_build("training_mode")
+@known_at_build("ratio", "training_mode")
 def dropout(call: OnnxCall) -> Results:
-    """Import Dropout, the identity in inference. Raises: NeedsConstant if training_mode is computed."""
-    x = call.input(0)
-    training = call.maybe(2)
+    """Import Dropout, the identity in inference, and in training by a ratio of 0. Raises: NeedsConstant if
+    training_mode is computed."""
+    x, ratio, training = call.input(0), call.maybe(1), call.maybe(2)
     if training is not None and training.array is None:
         raise NeedsConstant(
             f"{call.location}: its input training_mode is known only when the model runs; "
@@ -268,7 +288,10 @@ def dropout(call: OnnxCall) -> Results:
             call.names[2],
         )
     if training is not None and training.array is not None and training.array.any():
-        raise call.unsupported("training_mode is true", "inference; export the model for inference")
+        if ratio is not None and ratio.array is None:
+            raise call.not_known(1, "ratio")
+        if ratio is None or ratio.array is None or ratio.array.any():
+            raise call.unsupported("training_mode is true", "inference; export the model for inference")
     mask = None
     if len(call.required) > 1 and call.required[1]:
         kept = constant(np.ones((), DTYPES["bool" if call.version >= 10 else x.dtype]))
@@ -299,6 +322,7 @@ HANDLERS: Mapping[str, Handler] = {
     "Where": where,
     "Cast": cast,
     "CastLike": cast_like,
+    "BitCast": bit_cast,
     "Identity": identity,
     "OptionalGetElement": identity,  # of a tensor
     "Dropout": dropout,

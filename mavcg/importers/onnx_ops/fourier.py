@@ -15,6 +15,7 @@ from mavcg.importers.indices import gather_along
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.onnx_ops.shape import count_size
+from mavcg.importers.onnx_proto import dtype_of
 
 
 @known_at_build("dft_length", "axis")
@@ -108,4 +109,33 @@ def _inverse_half(length: int, used: int) -> Array:
     return np.asarray(whole * mirrored[:, None, None, None])
 
 
-HANDLERS: Mapping[str, Handler] = {"DFT": dft, "STFT": stft}
+@known_at_build("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz", result=True)
+def mel_weight_matrix(call: OnnxCall) -> Results:
+    """Import MelWeightMatrix: triangles over the bins of a spectrum, [dft_length / 2 + 1, num_mel_bins].
+
+    Source: the operator's page. Their corners are equally far apart in mel, 2595 log10(1 + hertz / 700), and rounded
+    down to bins.
+    """
+    names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    given = [call.array(i, name) for i, name in enumerate(names)]
+    if any(array.size != 1 for array in given):
+        raise call.fail("an input is not one number")
+    bands, length, rate = (int(array.reshape(())) for array in given[:3])
+    edges = [float(array.reshape(())) for array in given[3:]]
+    if not (bands >= 1 and length >= 1 and rate >= 1 and 0 <= edges[0] < edges[1] <= rate / 2):
+        raise call.fail(f"{bands} bands from {edges[0]} to {edges[1]} Hz of {length} numbers at {rate} Hz")
+    dtype = dtype_of(call.attr_int("output_datatype", 1), call.location)
+    bins = length // 2 + 1
+    count_size(call, bins * bands, DTYPES[dtype].itemsize)
+    low, high = (2595 * np.log10(1 + edge / 700) for edge in edges)
+    mels = low + np.arange(bands + 2) * ((high - low) / (bands + 2))
+    corners = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate).astype(np.int64)
+    at, (lower, centre, upper) = np.arange(bins)[:, None], (corners[:-2], corners[1:-1], corners[2:])
+    rise, fall = np.maximum(centre - lower, 1), np.maximum(upper - centre, 1)
+    weights = np.where((at >= lower) & (at < centre), (at - lower) / rise, 0.0)
+    weights = np.where((at >= centre) & (at < upper), (upper - at) / fall, weights)
+    weights = np.where(at == centre, 1.0, weights)  # also of a triangle without a rising or a falling side
+    return constant(weights, dtype)
+
+
+HANDLERS: Mapping[str, Handler] = {"DFT": dft, "STFT": stft, "MelWeightMatrix": mel_weight_matrix}

@@ -17,13 +17,25 @@ def per_channel(call: OnnxCall, values: Value, x: Value) -> Value:
 
 
 def batch_normalization(call: OnnxCall) -> Results:
-    """Import BatchNormalization in inference: x * factor + offset, both computed at import from constants."""
+    """Import BatchNormalization: x * factor + offset, in inference both computed at import from constants.
+
+    With training_mode, since opset 14, mean and variance are those of the batch, and the running ones are results.
+    """
     x = call.input(0, rank_min=2)
     scale, bias, mean, var = (call.input(i) for i in range(1, 5))
-    if any(call.required[1:]):
-        raise call.unsupported("outputs of training are read", "the output Y alone")
+    running: tuple[Value, ...] = ()
     if call.version >= 14 and call.attr_bool("training_mode"):
-        raise call.unsupported("training_mode is 1", "inference; export the model for inference")
+        kept = call.attr_float("momentum", 0.9)
+        batch = _batch_moments(call, x)
+        running = tuple(
+            call.add(
+                "add", call.add("mul", old, call.scalar(kept, old)), call.add("mul", new, call.scalar(1 - kept, old))
+            )
+            for old, new in zip((mean, var), (call.cast(moment, mean.dtype) for moment in batch), strict=True)
+        )
+        mean, var = batch
+    elif any(call.required[1:]):
+        raise call.unsupported("outputs of training are read", "the output Y alone, or training_mode since opset 14")
     if call.version < 9 and not call.attr_bool("spatial", True):
         raise call.unsupported("spatial is 0", "one mean and variance a channel")
     spread = call.add("sqrt", call.add("add", var, call.scalar(call.attr_float("epsilon", 1e-5), var)))
@@ -31,7 +43,17 @@ def batch_normalization(call: OnnxCall) -> Results:
     # As onnxruntime rounds: the reciprocal first. A dynamic quantization behind it may depend on the last bit.
     factor = call.add("mul", scale, call.add("div", call.scalar(1.0, var), spread))
     offset = call.add("sub", bias, call.add("mul", call.cast(mean, var.dtype), factor))
-    return call.add("add", call.add("mul", x, per_channel(call, factor, x)), per_channel(call, offset, x))
+    made = call.add("add", call.add("mul", x, per_channel(call, factor, x)), per_channel(call, offset, x))
+    return (made, *running)
+
+
+def _batch_moments(call: OnnxCall, x: Value) -> tuple[Value, Value]:
+    """Return the mean and the variance of each channel of a batch."""
+    axes = (0, *range(2, x.rank))
+    mean = call.add("reduce_mean", x, axes=axes, keepdims=True)
+    apart = call.add("sub", x, mean)
+    variance = call.add("reduce_mean", call.add("mul", apart, apart), axes=axes, keepdims=True)
+    return call.reshape(mean, x.shape[1:2]), call.reshape(variance, x.shape[1:2])
 
 
 @round_once

@@ -4,6 +4,7 @@ A graph pass recognises this form and replaces it by 8-bit operators. The file's
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from mavcg.graph import DTYPES, TensorType
 from mavcg.importers import indices
 from mavcg.importers.emitter import Quantised, Value, constant
+from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, bounds_of, cast_narrow
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers, multiply
 from mavcg.importers.onnx_proto import dtype_of
@@ -75,17 +77,26 @@ def quantize_linear(call: OnnxCall) -> Results:
     """Import QuantizeLinear; to 16 bits and by blocks as arithmetic."""
     x, scale, zero, block = call.input(0), call.input(1), call.maybe(2), call.attr_int("block_size", 0)
     number = call.attr_int("output_dtype", 0)
-    dtype = zero.dtype if zero is not None else dtype_of(number, call.location) if number else "u8"
-    if dtype in ("i8", "u8") and not block:
+    narrow = NARROW.get(zero.narrow) if zero is not None else BY_NUMBER.get(number)
+    if narrow is not None:
+        dtype = narrow.values
+    else:
+        dtype = zero.dtype if zero is not None else dtype_of(number, call.location) if number else "u8"
+    if dtype in ("i8", "u8") and not block and narrow is None:
         return quantize_values(call, x, scale, zero, call.attr_int("axis", 1), dtype)
-    if dtype not in ("i8", "u8", "i16", "u16"):
-        raise call.unsupported(f"quantisation to {dtype}", "i8, u8, i16, u16")
+    if dtype not in ("i8", "u8", "i16", "u16") and (narrow is None or not narrow.is_float):
+        raise call.unsupported(f"quantisation to {dtype}", "i8, u8, i16, u16, and integers and floats of fewer bits")
     expand = _expansion(call, x, scale, block)
-    made = call.add("round", call.add("div", call.cast(x, "f32"), expand(call.cast(scale, "f32"))))
+    made = call.add("div", call.cast(x, "f32"), expand(call.cast(scale, "f32")))
+    made = made if narrow is not None and narrow.is_float else call.add("round", made)
     if zero is not None:
         made = call.add("add", made, expand(call.cast(zero, "f32")))
-    bounds = np.iinfo(DTYPES[dtype])
-    return call.cast(call.add("clip", made, lo=float(bounds.min), hi=float(bounds.max)), dtype)
+    if narrow is not None and narrow.is_float:
+        return cast_narrow(call.add, made, narrow, call.attr_bool("saturate", True))
+    whole = np.iinfo(DTYPES[dtype])
+    lo, hi = bounds_of(narrow) if narrow is not None else (int(whole.min), int(whole.max))
+    made = call.cast(call.add("clip", made, lo=float(lo), hi=float(hi)), dtype)
+    return made if narrow is None else replace(made, narrow=narrow.name)
 
 
 def _expansion(call: OnnxCall, x: Value, scale: Value, block: int) -> Callable[[Value], Value]:
@@ -101,21 +112,32 @@ def _expansion(call: OnnxCall, x: Value, scale: Value, block: int) -> Callable[[
 
 
 def dequantize_linear(call: OnnxCall) -> Results:
-    """Import DequantizeLinear; by blocks as arithmetic."""
+    """Import DequantizeLinear; by blocks, and of floats, as arithmetic."""
     x, scale, zero, axis = call.input(0), call.input(1), call.maybe(2), call.attr_int("axis", 1)
     number, block = call.attr_int("output_dtype", 0), call.attr_int("block_size", 0)
     if block:
         kept = _kept_blocks(x, scale, zero, block, call.axis(axis, x.rank))
         expand = _along_blocks(call, x, scale, block, call.axis(axis, x.rank))
-        if kept is not None:
-            return call.cast(kept, dtype_of(number, call.location) if number else scale.dtype)
-        wide = call.cast(x, "i32")
-        if zero is not None:
-            wide = call.add("sub", wide, expand(call.cast(zero, "i32")))
-        made = call.add("mul", call.cast(wide, "f32"), expand(call.cast(scale, "f32")))
+        made = kept if kept is not None else _difference_times_scale(call, x, scale, zero, expand)
+    elif x.narrow and NARROW[x.narrow].is_float:
+        made = _difference_times_scale(call, x, scale, zero, _expansion(call, x, scale, block))
     else:
         made = dequantize_values(call, x, scale, zero, axis)
+    if number in BY_NUMBER:
+        return cast_narrow(call.add, made, BY_NUMBER[number])
+    if not number and scale.narrow:
+        return cast_narrow(call.add, made, NARROW[scale.narrow])
     return call.cast(made, dtype_of(number, call.location) if number else scale.dtype)
+
+
+def _difference_times_scale(
+    call: OnnxCall, x: Value, scale: Value, zero: Value | None, expand: Callable[[Value], Value]
+) -> Value:
+    """Return (x - zero) * scale in f32, of integers or of floats. expand: gives a scale a shape that broadcasts."""
+    wide = x if x.dtype == "f32" else call.cast(x, "i32")
+    if zero is not None:
+        wide = call.add("sub", wide, expand(call.cast(zero, wide.dtype)))
+    return call.add("mul", call.cast(wide, "f32"), expand(call.cast(scale, "f32")))
 
 
 def _kept_blocks(x: Value, scale: Value, zero: Value | None, block: int, axis: int) -> Value | None:

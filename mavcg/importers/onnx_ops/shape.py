@@ -9,6 +9,7 @@ from mavcg.graph import DTYPES, type_of
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_BYTES
+from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 
@@ -163,7 +164,7 @@ def constant_node(call: OnnxCall) -> Results:
         value = call.attrs["value"]
         if not isinstance(value, np.ndarray):
             raise call.fail("attribute value is not a tensor")
-        return constant(value)
+        return tensor_constant(value)
     for name, dtype in _CONSTANT_KINDS.items():
         if name in call.attrs:
             kinds = (int, float) if dtype is np.float32 else (int,)
@@ -186,7 +187,7 @@ def constant_of_shape(call: OnnxCall) -> Results:
         raise call.fail(f"shape {list(shape)}; each entry must be at least 0")
     check_size(call, math.prod(shape), value.dtype.itemsize)
     # A broadcast view of one element: memory is allocated only when an operator reads it.
-    return constant(np.broadcast_to(value.reshape(()), shape))
+    return tensor_constant(np.broadcast_to(value.reshape(()), shape))
 
 
 def check_size(call: OnnxCall, elements: int, item_bytes: int) -> None:

@@ -66,6 +66,43 @@ def convolve_volume(call: OnnxCall, x: Value, w: Value, bias: Value | None, view
     return _from_depth_last_channels(call, made)
 
 
+def transposed_volume(
+    call: OnnxCall, x: Value, w: Value, bias: Value | None, view: Windows, extra: Sequence[int], groups: int
+) -> Value:
+    """Return a transposed convolution, as one of the volume with zeros between its elements by the turned filter.
+
+    x: [N, C, D, H, W]; w: [C, O/groups, D, H, W]; bias: [O]. view: with the pads that are cut off the result; extra:
+    elements added at its end.
+    """
+    batch, channels, *lengths = x.shape
+    wide = call.reshape(x, (batch, channels, *(n for length in lengths for n in (length, 1))))
+    zeros = (0, 0, *(n for step in view.stride for n in (0, step - 1)))
+    wide = call.add("pad", wide, before=(0,) * 8, after=zeros, mode="constant", value=0.0) if any(zeros) else wide
+    spread = [length * step for length, step in zip(lengths, view.stride, strict=True)]
+    wide = call.reshape(wide, (batch, channels, *spread))
+    ends = [(length - 1) * step + 1 for length, step in zip(lengths, view.stride, strict=True)]
+    wide = call.add("slice", wide, starts=(0,) * 5, stops=(batch, channels, *ends), steps=(1,) * 5)
+    turned = call.add(
+        "slice",
+        w,
+        starts=(0, 0, *(n - 1 for n in view.kernel)),
+        stops=(*w.shape[:2], -1, -1, -1),
+        steps=(1, 1, -1, -1, -1),
+    )
+    inside = channels // groups
+    turned = call.reshape(turned, (groups, inside, w.shape[1], *view.kernel))
+    turned = call.reshape(call.transpose(turned, (0, 2, 1, 3, 4, 5)), (groups * w.shape[1], inside, *view.kernel))
+    around = tuple(dilation * (n - 1) for dilation, n in zip(view.dilation, view.kernel, strict=True))
+    after = tuple(a + b for a, b in zip(around, extra, strict=True))
+    counts = tuple(end + a + b for end, a, b in zip(ends, around, extra, strict=True))
+    full = Windows(view.kernel, (1,) * 3, view.dilation, around, after, after, counts)
+    made = convolve_volume(call, wide, turned, bias, full, groups)
+    stops = (*made.shape[:2], *(n - pad for n, pad in zip(counts, view.ends, strict=True)))
+    if any(stop <= start for start, stop in zip(view.starts, stops[2:], strict=True)):
+        raise call.fail(f"pads {[*view.starts, *view.ends]} cut off all of {list(counts)}")
+    return call.add("slice", made, starts=(0, 0, *view.starts), stops=stops, steps=(1,) * 5)
+
+
 def pool_volume(call: OnnxCall, x: Value, op: str, counted: bool = False) -> Value:
     """Return max_pool2d or avg_pool2d of the graph over windows in three dimensions, with the node's attributes.
 

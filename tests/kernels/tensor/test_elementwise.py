@@ -281,6 +281,16 @@ def test_cast_rounds_once(assert_node: AssertNode) -> None:
     assert_node("cast", (x,), to="f16")
 
 
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("f32", "i32"), ("u32", "f32"), ("f64", "u64"), ("i64", "f64"), ("u16", "bf16"), ("bf16", "i16"), ("i8", "u8")],
+)
+def test_bitcast(assert_node: AssertNode, source: str, target: str) -> None:
+    x = numbers(source, (5, 41)) if source != "bf16" else numbers("f32", (5, 41)).astype(DTYPES["bf16"])
+    computed = assert_node("bitcast", (x,), to=target, compare=False)[0]
+    assert computed.dtype == DTYPES[target] and computed.tobytes() == x.tobytes()
+
+
 def test_cast_saturates(assert_node: AssertNode) -> None:
     x = np.array([NAN, INF, -INF, 1e20, -1e20, 300.0, -300.0, 127.9], np.float32)
     computed = assert_node("cast", (x,), to="i8", compare=False)[0]

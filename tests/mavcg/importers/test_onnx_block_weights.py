@@ -199,5 +199,5 @@ def test_constants_of_four_bits_of_another_size_are_refused(tmp_path: Path) -> N
     data.raw_data = b"1234"
     data.ClearField("int32_data")
     onnx.save(model, path)
-    with pytest.raises(MavcgError, match=r"4 bytes of data where \[5, 16\] numbers of 4 bits take 40"):
+    with pytest.raises(MavcgError, match=r"4 bytes of data where int4\[5, 16\] takes 40"):
         import_onnx(path)

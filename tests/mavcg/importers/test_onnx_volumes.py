@@ -86,3 +86,22 @@ def test_bad_nodes(
     save(tmp_path / "m.onnx", op, {f"i{i}": a for i, a in enumerate(arrays)}, Y, 20, **attributes)
     with pytest.raises(MavcgError, match=rf"node 'the_node' \({op}\): .*{problem}"):
         import_onnx(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 1, 3], "pads": [1, 0, 2, 0, 1, 1], "output_padding": [1, 0, 2]},
+        {"group": 2, "dilations": [1, 2, 2], "strides": [2, 2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2, 2]},
+    ],
+)
+def test_transposed_convolution(attributes: dict[str, Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 4, 3, 4, 2)).astype(np.float32)
+    w = rng.standard_normal((4, 3, 3, 2, 3)).astype(np.float32)
+    bias = rng.standard_normal(3 * attributes.get("group", 1)).astype(np.float32)
+    known = {"w": w, "b": bias}
+    path = save(tmp_path / "m.onnx", "ConvTranspose", {"x": x}, [("y", "float32")], 22, known, **attributes)
+    assert_agrees(path, x)

@@ -120,6 +120,7 @@ HALF_IMAGE, HALF_FILTER = "f16[1,8,9,4]", "f16[6,3,3,4]"
         (lambda: shapes("where", "bool[2,1,1]", "i8[3,1]", "i8[4]"), "i8[2,3,4]"),
         (lambda: shapes("prelu", IMAGE, "f32[4]"), IMAGE),
         (lambda: shapes("cast", "f32[3]", to="bool"), "bool[3]"),
+        (lambda: shapes("bitcast", "f32[3]", to="u32"), "u32[3]"),
         (lambda: shapes("reduce_mean", IMAGE, axes=(1, 2)), "f32[1,1,1,4]"),
         (lambda: shapes("reduce_mean", IMAGE, axes=(1, 2), keepdims=False), "f32[1,4]"),
         (lambda: shapes("reduce_sum", "f32[0,3]", axes=(0,), keepdims=False), "f32[3]"),
