@@ -5,6 +5,7 @@ longest length stands for all others only if nothing but shapes follows from the
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from mavcg.choose.lowering.free_rows import begins_with
 from mavcg.errors import MavcgError
@@ -36,8 +37,28 @@ def check_graphs(most: Graph, read: ReadGraph, dimension: Dimension) -> Graph:
     first = read(lengths[0])
     for length in lengths:
         graph = first if length == lengths[0] else read(length)
-        _check_graph(most, graph, dimension, length)
+        _check_graph(_without_expansions(most, dimension) if length == 1 else most, graph, dimension, length)
     return first
+
+
+def _without_expansions(most: Graph, dimension: Dimension) -> Graph:
+    """Return the graph for the longest length without the broadcasts that a length of 1 has no use for.
+
+    They are not in the graph that is read for this length.
+    """
+    sources: dict[str, str] = {}
+    nodes = []
+    for node in most.nodes:
+        if node.op == "broadcast_to" and node.output not in most.outputs:
+            before, after = (
+                [n // dimension.most if n % dimension.most == 0 else n for n in most.types[name].shape]
+                for name in (node.inputs[0], node.output)
+            )
+            if before == after:
+                sources[node.output] = sources.get(node.inputs[0], node.inputs[0])
+                continue
+        nodes.append(node.with_inputs(sources))
+    return replace(most, nodes=tuple(nodes))
 
 
 def _check_graph(most: Graph, graph: Graph, dimension: Dimension, length: int) -> None:

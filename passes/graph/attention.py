@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mavcg.graph import Graph, Node
+from mavcg.passes.graph.broadcasts import delay_broadcasts
 from mavcg.passes.graph.rewrite import Rewrite, scalar_of, use_counts
 
 MOST_ELEMENTS = 256  # of a head, whose queries and outputs are held in a thread's scratch
@@ -42,13 +43,14 @@ def fuse_attention(graph: Graph) -> Graph:
     These transposes cancel those that divided the elements of a token into heads. A model that quantizes at run time is
     left as it is: another rounding of a sum may become another number of 8 bits.
     """
-    if any(node.op == "dynamic_range" for node in graph.nodes):
+    if any(node.op == "dynamic_range" for node in graph.nodes) or not any(n.op == "softmax" for n in graph.nodes):
         return graph
+    before, graph = graph, delay_broadcasts(graph)
     makers = {name: node for node in graph.nodes for name in node.outputs}
     finder = _Finder(graph, makers, use_counts(graph))
     found = {node.output: each for node in graph.nodes if node.op == "matmul" and (each := finder.attention(node))}
     if not found:
-        return graph
+        return before
     new = Rewrite(graph)
     for node in graph.nodes:
         if node.output not in found:
@@ -59,7 +61,7 @@ def fuse_attention(graph: Graph) -> Graph:
             new.add("transpose", (new.of(name),), name, node.origin, perm=perm)
             for name, perm in zip((each.query, each.key, node.inputs[1]), each.perms, strict=True)
         )
-        mask = new.of(each.mask) if each.mask else ""
+        mask = _mask(each, new, node.origin)
         if mask and len(new.types[mask].shape) < 4:
             shape = new.types[mask].shape
             mask = new.add("reshape", (mask,), mask, node.origin, shape=(1,) * (4 - len(shape)) + shape)
@@ -68,11 +70,29 @@ def fuse_attention(graph: Graph) -> Graph:
     return new.finish()
 
 
+def _mask(attention: "_Attention", new: Rewrite, origin: str) -> str:
+    """Return the tensor that is added to the scores; "" for none."""
+    filled = attention.filled
+    if filled is not None:  # what takes the place of a score absorbs it, too
+        zero = new.constant(np.zeros((), np.float32), "unmasked")
+        names = [_before_broadcast(name, new) for name in filled.inputs]
+        names[1 if filled.inputs[1] == attention.mask else 2] = zero
+        return new.add("where", names, filled.output, origin)
+    return _before_broadcast(attention.mask, new)
+
+
+def _before_broadcast(name: str, new: Rewrite) -> str:
+    """Return the tensor of the new graph that a tensor of the old one is, before it was broadcast."""
+    maker = new.made.get(new.of(name))
+    return maker.inputs[0] if maker is not None and maker.op == "broadcast_to" else new.of(name)
+
+
 @dataclass(frozen=True)
 class _Attention:
     """An attention as it is written: tensors in heads [batch, heads, tokens, elements], or the key transposed.
 
-    mask: added to the scores after they were scaled; "": none. perms: of query, key and value, to heads inside.
+    mask: added to the scores after they were scaled; "": none. filled: a node that replaces some of the scores, its
+    input `mask`, by a number. perms: of query, key and value, to heads inside.
     """
 
     query: str
@@ -80,6 +100,7 @@ class _Attention:
     scale: float
     mask: str
     perms: tuple[tuple[int, ...], ...] = ()
+    filled: Node | None = None
 
 
 @dataclass(frozen=True)
@@ -121,11 +142,22 @@ class _Finder:
             inner, factor = self._factor_of(node)
             found = self._scores(inner, shape) if inner else None
             return None if found is None or found.mask else replace(found, scale=found.scale * factor)
+        if node.op == "where":
+            return self._filled_scores(node, shape)
         sides = (node.inputs, node.inputs[::-1]) if node.op == "add" else ()
         for product, mask in sides:
             found = self._scores(product, shape)
             if found is not None and not found.mask and len(self.graph.shape(mask)) <= 4:
                 return replace(found, mask=mask)
+        return None
+
+    def _filled_scores(self, node: Node, shape: tuple[int, ...]) -> _Attention | None:
+        """Return the attention some of whose scores a node replaces by a very low number."""
+        for side, other in ((1, 2), (2, 1)):
+            number = scalar_of(self.graph.constants.get(node.inputs[other]))
+            found = self._scores(node.inputs[side], shape) if number is not None and number <= _ABSORBS else None
+            if found is not None and not found.mask:
+                return replace(found, mask=node.inputs[side], filled=node)
         return None
 
     def _factor_of(self, node: Node) -> tuple[str, float]:

@@ -36,6 +36,8 @@ def built(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> t
     net.norm()
     wide = net.last
     net.residual()
+    net.attention(heads=1)
+    net.above_mean()
     net.centred()
     net.save(folder / "m.onnx", [net.last, wide])
     options = ["--shape", f"x=1x1..{MOST}x{WIDTH}", "--cores", cores[1], "-o", "libnet.so", "--tune", "off", "--json"]

@@ -62,6 +62,14 @@ class Encoder:
         seen = self.add("Unsqueeze", self.add("Unsqueeze", "attention_mask", np.array([1])), np.array([2]))
         return self.add("Mul", self.add("Sub", 1.0, self.add("Cast", seen, to=1)), masked)
 
+    def filled_mask(self) -> str:
+        """The same for each query, expanded and filled as masks of scaled_dot_product_attention are."""
+        seen = self.add("Unsqueeze", self.add("Unsqueeze", "attention_mask", np.array([1])), np.array([2]))
+        length = self.add("Unsqueeze", self.tokens("attention_mask"), np.array([0]))
+        whole = self.add("Concat", np.array([1, 1]), length, length, axis=0)
+        unseen = self.add("Sub", 1.0, self.add("Cast", self.add("Expand", seen, whole), to=1))
+        return self.add("Where", self.add("Cast", unseen, to=9), LEAST_F32, unseen)
+
     def in_heads(self, x: str, perm: tuple[int, ...]) -> str:
         length = self.add("Unsqueeze", self.tokens(x), np.array([0]))
         shape = self.add("Concat", np.array([1]), length, np.array([self.heads, self.size]), axis=0)
@@ -103,9 +111,9 @@ class Encoder:
 
 
 def bert(path: Path, layers: int = 2, pooled: bool = True, masked: float = -10000.0) -> Path:
-    """A file of an encoder: the tokens' vectors and, if pooled, the sentence's."""
+    """A file of an encoder: the tokens' vectors and, if pooled, the sentence's. masked: added to a score; 0: filled."""
     net = Encoder()
-    x, mask = net.embeddings(), net.mask(masked)
+    x, mask = net.embeddings(), net.mask(masked) if masked else net.filled_mask()
     for _ in range(layers):
         x = net.layer(x, mask)
     return net.save(path, x, *[net.mean(x)] * pooled)

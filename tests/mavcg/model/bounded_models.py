@@ -75,6 +75,22 @@ class Tokens:
         self.add("Reshape", product, self.constant(np.array([0, 0, -1])))
         self.width = (self.width // 4) ** 2
 
+    def attention(self, heads: int = 2) -> None:
+        """Of all tokens to all tokens: query, key and value are the token itself, in heads."""
+        if self.width % heads:
+            self.linear(self.width + heads - self.width % heads)
+        shape = self.constant(np.array([0, 0, heads, -1]))
+        by_head = self.add("Reshape", self.last, shape)
+        straight, turned = (self.add("Transpose", by_head, perm=perm) for perm in ([0, 2, 1, 3], [0, 2, 3, 1]))
+        scores = self.add("Mul", self.add("MatMul", straight, turned), self.constant(np.array(0.3, np.float32)))
+        made = self.add("MatMul", self.add("Softmax", scores, axis=-1), straight)
+        self.add("Reshape", self.add("Transpose", made, perm=[0, 2, 1, 3]), self.constant(np.array([0, 0, -1])))
+
+    def above_mean(self) -> None:
+        """x - the mean of all tokens."""
+        before = self.last
+        self.add("Sub", before, self.add("ReduceMean", before, axes=[1], keepdims=1))
+
     def doubled(self) -> None:
         """Beside each other with a half of itself."""
         half = max(1, self.width // 2)

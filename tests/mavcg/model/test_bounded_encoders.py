@@ -22,8 +22,13 @@ def test_a_sentence_encoder(tmp_path: Path) -> None:
     assert_same(path, SHAPES, Dimension("tokens", 1, MOST), inputs, (9,))
 
 
+def test_a_mask_that_is_expanded_for_each_query(tmp_path: Path) -> None:
+    path = bert(tmp_path / "bert.onnx", layers=1, pooled=False, masked=0.0)
+    assert_same(path, SHAPES, Dimension("tokens", 1, MOST), {length: sentence(length) for length in (5, 33)}, (5,))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("masked", [-10000.0, LEAST_F32])
+@pytest.mark.parametrize("masked", [-10000.0, LEAST_F32, 0.0])
 def test_a_sentence_encoder_at_ten_lengths(tmp_path: Path, masked: float) -> None:
     path = bert(tmp_path / "bert.onnx", masked=masked)
     inputs = {length: sentence(length) for length in LENGTHS}

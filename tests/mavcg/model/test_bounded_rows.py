@@ -57,6 +57,8 @@ PIECES = {
     "erf": lambda net, n: net.activation("Erf"),
     "centred": lambda net, n: net.centred(),
     "heads": lambda net, n: net.heads(),
+    "attention": lambda net, n: net.attention(),
+    "above_mean": lambda net, n: net.above_mean(),
     "doubled": lambda net, n: net.doubled(),
 }
 

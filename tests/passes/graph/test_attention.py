@@ -13,6 +13,8 @@ INPUTS = """input %q: f32[1,5,2,4]
         input %m: f32[1,1,1,6]
         const %c: f32[] = {4.0}
         const %h: f32[1] = {0.5}
+        const %one: f32[] = {1.0}
+        const %low: f32[] = {-3e38}
         %qh = transpose(%q) perm=[0,2,1,3]
         %vh = transpose(%v) perm=[0,2,1,3]
 """
@@ -22,6 +24,16 @@ BOTH = """%kh = transpose(%k) perm=[0,2,3,1]
         %qs = mul(%qh, %h)
         %ks = mul(%h, %kh)
         %s = matmul(%qs, %ks)
+"""
+EXPANDED = """%b = broadcast_to(%m) shape=[1,1,5,6]
+        %i = sub(%one, %b)
+        %g = greater(%b, %i)
+        %f = where(%g, %low, %i)
+        %u = add(%s, %f)
+"""
+FILLED = """%b = broadcast_to(%m) shape=[1,1,5,6]
+        %g = greater(%b, %one)
+        %u = where(%g, %low, %s)
 """
 REST = """%p = softmax(%u) axis=3
         %o = matmul(%p, %vh)
@@ -43,6 +55,15 @@ def test_forms_of_exporters(product: str, masked: str, h: Any) -> None:
     graph = h.graph(INPUTS + product + masked + REST)
     after = optimise(fuse_attention(graph))
     assert [node.op for node in after.nodes] == ["attention"]
+    h.same(graph, after, relative=1e-5)
+
+
+@pytest.mark.parametrize("masked", [EXPANDED, FILLED, FILLED.replace("%low, %s", "%s, %low")])
+def test_masks_that_are_the_same_for_all_queries(masked: str, h: Any) -> None:
+    graph = h.graph(INPUTS + TURNED + masked + REST)
+    after = optimise(fuse_attention(graph))
+    assert after.nodes[-1].op == "attention" and "softmax" not in {node.op for node in after.nodes}
+    assert max(after.types[node.output].elements for node in after.nodes[:-1]) == 6
     h.same(graph, after, relative=1e-5)
 
 
