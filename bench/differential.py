@@ -123,16 +123,16 @@ def _compare(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) -
             if with_arm and number % ARM_EVERY == 1 and emulator():
                 cores: tuple[str, ...] = arm.CORES
                 prefix = "AArch64 "
-                _build(model, library, cores, arm.TARGET)
+                build_plainly(model, library, cores, arm.TARGET)
                 runs = _arm_runs(library, cases, at_end, Path(own))
             elif number % ROWS_EVERY == ROWS_EVERY - 2:
                 cores, prefix = (), "by rows, "
-                _build_by_rows(model, library)
+                build_by_rows(model, library)
                 runs = [_run_version("generic", library, cases, at_end)]
             else:
                 cores = host_cores() if number % CORES_EVERY == 0 else ()
                 prefix = ""
-                _build(model, library, cores, None)
+                build_plainly(model, library, cores, None)
                 runs = [_run_version(version, library, cases, at_end) for version in ("generic", *cores)]
     except ToolError:
         raise  # a compiler's message: no input may lead to one
@@ -188,13 +188,13 @@ def _run_version(version: str, library: Path, cases: Sequence[Case], at_end: boo
 
     def run(_: int) -> list[Array]:
         os.environ["MAVCG_CPU_MAP"] = f"*={version}"
-        return run_guarded(library, cases, at_end)
+        return run_guarded(library, {name: x for case in cases for name, x in case.inputs.items()}, at_end)
 
     (result,) = each(run, 1, VERSION_SECONDS)
     return result.value.reason if isinstance(result.value, Died) else result.value
 
 
-def _build(model: Path, library: Path, cores: Sequence[str], target: str | None) -> None:
+def build_plainly(model: Path, library: Path, cores: Sequence[str], target: str | None) -> None:
     from mavcg.model.model import build_model
     from mavcg.model.request import ModelOptions, make_model_request, without_declared_shapes
 
@@ -204,7 +204,7 @@ def _build(model: Path, library: Path, cores: Sequence[str], target: str | None)
     build_model(request)
 
 
-def _build_by_rows(model: Path, library: Path) -> None:
+def build_by_rows(model: Path, library: Path) -> None:
     """Build for this machine's board in the smallest arena: by parts of rows where that makes it smaller.
 
     No algorithm with larger rounding errors may be chosen, because the bound on differences does not include them.

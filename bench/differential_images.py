@@ -9,6 +9,10 @@ from bench.differential_part import Part
 
 
 def random_image(p: Part, channels: int | None = None) -> tuple[str, int]:
+    """Add an image with 2 to 13 rows and columns; returns it and its number of channels."""
+    found = p.image(channels)
+    if found is not None:
+        return found
     channels = channels or p.pick(1, 2, 3, 4, 8, 17)
     return p.input(p.pick(1, 1, 2), channels, p.size(11) + 2, p.size(11) + 2), channels
 
@@ -33,7 +37,7 @@ def _wide_enough(p: Part, x: str, window: dict[str, Any], dilations: Sequence[in
     """Return the window with pads large enough that it fits into the padded image."""
     for axis in (0, 1):
         span = (window["kernel_shape"][axis] - 1) * dilations[axis] + 1
-        short = span - p.inputs[x].shape[2 + axis] - window["pads"][axis] - window["pads"][axis + 2]
+        short = span - p.shape_of(x)[2 + axis] - window["pads"][axis] - window["pads"][axis + 2]
         window["pads"][axis] += max(0, short)
     return window
 
@@ -64,7 +68,7 @@ def normalization(op: str) -> Callable[[Part], str]:
         if op == "InstanceNormalization":
             return str(p.add(op, x, p.weights(n), p.weights(n)))
         if op in ("LayerNormalization", "RMSNormalization"):
-            return str(p.add(op, x, p.weights(p.inputs[x].shape[-1]), axis=-1))
+            return str(p.add(op, x, p.weights(p.shape_of(x)[-1]), axis=-1))
         if op == "GroupNormalization":
             return str(p.add(op, x, p.weights(n), p.weights(n), num_groups=2))
         return str(p.add(op, x, size=3))

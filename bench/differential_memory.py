@@ -1,13 +1,12 @@
 """Runs of a library whose inputs and outputs lie between pages without access."""
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.differential_cases import Case
 from bench.differential_part import Array
 
 
@@ -34,12 +33,11 @@ def _forbid(address: int, size: int) -> None:
         raise OSError(ctypes.get_errno(), "mprotect")
 
 
-def run_guarded(library: Path, cases: Sequence[Case], at_end: bool) -> list[Array]:
-    """Return the outputs of a library of these graphs, in their order; inputs and outputs are in guarded memory."""
+def run_guarded(library: Path, arrays: Mapping[str, Array], at_end: bool) -> list[Array]:
+    """Return a library's outputs, in order; inputs and outputs are in guarded memory. arrays: inputs by name."""
     from mavcg.runtime.loading import load
 
     with load(library) as model:
-        arrays = {name: array for case in cases for name, array in case.inputs.items()}
         inputs = []
         for tensor in model.inputs:
             memory = Guarded(tensor.shape, tensor.dtype, at_end)

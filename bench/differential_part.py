@@ -89,6 +89,14 @@ class Part:
         rank = int(self.rng.integers(1, 5)) if rank is None else rank
         return tuple(self.pick(15, 16, 17, 33) if self.rng.random() < 0.15 else self.size(7) for _ in range(rank))
 
+    def image(self, channels: int | None) -> tuple[str, int] | None:
+        """Return an image that is there already and its number of channels, or None to make one."""
+        return None
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an input."""
+        return tuple(self.inputs[name].shape)
+
     def model(self) -> Any:
         return model_of([self])
 

@@ -147,7 +147,7 @@ class _Maker:
                 inputs[x] if isinstance(x, str) else file.constant(f"{prefix}{i}_c", *x) for i, x in enumerate(given)
             ]
             out = file.tensor(f"{prefix}y", dtype, shape, quantised)
-            file.operator(op, indices, out, options, **fields)
+            file.operator(op, indices, out, options=options, **fields)
             return out
 
         self.part.build = build

@@ -13,12 +13,14 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from bench.differential_part import IR_VERSIONS, MICROSOFT, Array, Part
+from bench.differential_sequences import DEFINITIONS as SEQUENCES
+from bench.differential_windows import DEFINITIONS as WINDOWS
 
 SAMPLES = 16
 FACTOR = 2.0
@@ -70,14 +72,27 @@ SUMS = frozenset(
         "QLinearSigmoid",
         "QLinearLeakyRelu",
         "QLinearGlobalAveragePool",
-        "QLinearAveragePool",
         "QLinearConcat",
         "QLinearSoftmax",
         "QGemm",
+        *SEQUENCES,
+        "Einsum",
+        "MatMulInteger",
+        "QLinearAveragePool",
+    }
+)
+# Operators that move or choose elements: their results have no rounding errors of their own.
+EXACT = frozenset(
+    {
+        *("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Concat", "Split", "Pad"),
+        *("Expand", "Tile", "Gather", "GatherElements", "GatherND", "TopK", "DepthToSpace", "SpaceToDepth", "Trilu"),
+        *("Where", "Max", "Min", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "Relu", "Abs", "Neg", "Clip"),
+        *("Ceil", "Floor", "Round", "Sign", "OneHot", "EyeLike", "Constant", "ConstantOfShape"),
     }
 )
 # Computed in f32 whatever the type: ONNX's attribute stash_type says so by default.
 STASHED = frozenset({"LayerNormalization", "RMSNormalization", "GroupNormalization"})
+RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 # Results with cancellation inside: the error is relative to this function of the argument, not to the result.
 SCALES: Mapping[str, Callable[[Array], Array]] = {
     "Gelu": np.abs,
@@ -99,7 +114,8 @@ class NotComputedError(Exception):
 class Bounded:
     """An output's float64 result, and the largest difference of an accurate result from it, of the same shape.
 
-    large: True if an argument of a node is not finite, or so large that the order of a sum decides about overflow.
+    large: True if an argument of a node before it is not finite, or so large that the order of a sum decides about
+    overflow.
     """
 
     value: Array
@@ -129,6 +145,12 @@ class Errors:
 
 def bounded(part: Part) -> list[Bounded] | None:
     """Return the outputs' results and bounds; None if the reference does not compute the graph."""
+    known = all_bounded(part)
+    return None if known is None else [known[name] for name in part.outputs]
+
+
+def all_bounded(part: Part, samples: int = SAMPLES) -> dict[str, Bounded] | None:
+    """Return the result and bound of every node's outputs; None if the reference does not compute the graph."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -136,16 +158,22 @@ def bounded(part: Part) -> list[Bounded] | None:
             exact = _values(part, types, None)
         except NotComputedError:
             return None
-        samples = [_values(part, types, Errors(i, np.random.default_rng(i // 2))) for i in range(SAMPLES)]
-        large = any(_is_large(exact[name], types[name]) for node in part.nodes for name in node.input if name)
-        return [_bounded(exact[name], [s[name] for s in samples], types[name], large) for name in part.outputs]
+        moved = [_values(part, types, Errors(i, np.random.default_rng(i // 2))) for i in range(samples)]
+        large: set[str] = set()
+        results = {}
+        for node in part.nodes:
+            of_large = any(name in large or is_large(exact[name], types[name]) for name in node.input if name)
+            for name in filter(None, node.output):
+                results[name] = bound_of(exact[name], [s[name] for s in moved], types[name], of_large)
+                large |= {name} if of_large else set()
+        return results
 
 
-def _is_large(value: Array, dtype: np.dtype[Any]) -> bool:
+def is_large(value: Array, dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" and not bool(np.all(np.abs(value) < LARGE[dtype.name]))
 
 
-def _bounded(exact: Array, samples: Sequence[Array], dtype: np.dtype[Any], large: bool) -> Bounded:
+def bound_of(exact: Array, samples: Sequence[Array], dtype: np.dtype[Any], large: bool) -> Bounded:
     wide = np.asarray(exact, np.float64)
     bound = np.zeros(wide.shape)
     for sample in samples:
@@ -156,7 +184,7 @@ def _bounded(exact: Array, samples: Sequence[Array], dtype: np.dtype[Any], large
         movement = np.where(alike, 0.0, np.abs(moved - wide))
         bound = np.maximum(bound, np.where(np.isnan(movement), np.inf, movement))
     # Where a sample is as far off as numbers of the tensor are large, few samples do not show how far others would be.
-    finite = np.abs(wide[np.isfinite(wide)])
+    finite = np.abs(wide[np.isfinite(wide) & (wide != 0)])
     bound = np.where(bound > UNDETERMINED * np.median(finite), np.inf, bound) if finite.size else bound
     if dtype.kind == "f":
         bound = FACTOR * bound + 2 * _eps(dtype) * np.where(np.isfinite(wide), np.abs(wide), 0) + _least(dtype)
@@ -189,33 +217,44 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | Non
                 for name, x in zip(node.input, given, strict=True)
             ]
         if errors is not None and node.op_type in SUMS:
-            whole = node.op_type == "Resize"  # its scales: those that are whole numbers are exact
+            unmoved, whole = given, node.op_type == "Resize"  # its scales: those that are whole numbers are exact
             given = [
-                _moved(x, types[name], UNITS, errors, whole and at > 0) if name else x
+                with_errors(x, types[name], UNITS, errors, whole and at > 0) if name else x
                 for at, (name, x) in enumerate(zip(node.input, given, strict=True))
             ]
+            if whole and not _same_lengths(given, unmoved):
+                given = [given[0], *unmoved[1:]]  # the lengths of a result do not depend on rounding
         try:
-            results = _computed(node, part.opset, given)
+            results = computed(node, part.opset, given)
         except NotComputedError:
             if not types:
                 raise
             narrow = [x.astype(types[name]) if name else x for name, x in zip(node.input, given, strict=True)]
-            results = _computed(node, part.opset, narrow)
+            results = computed(node, part.opset, narrow)
         for name, result in zip(node.output, results, strict=True):
             value = np.asarray(result)
             if types and types[name].kind == "f":
                 value = _in_range(value.astype(np.float64), types[name])
                 if errors is not None:
-                    units = UNITS_OF.get(node.op_type, UNITS)
+                    units = 0.0 if node.op_type in EXACT else UNITS_OF.get(node.op_type, UNITS)
                     if node.op_type in STASHED and types[name] == np.float64:
                         units *= _eps(np.dtype(np.float32)) / _eps(types[name])
-                    value = _moved(value, types[name], units, errors)
+                    value = with_errors(value, types[name], units, errors) if units else value
                     scale = _absolute_scale(node.op_type, given[0], value.shape)
                     if scale is not None:
                         step = units * _eps(types[name]) * scale
                         value = value + np.where(np.isfinite(step), step, 0) * errors.directions(value.shape)
             values[name] = value
     return values
+
+
+def _same_lengths(moved: Sequence[Array], exact: Sequence[Array]) -> bool:
+    """Return True if a Resize by moved scales has a result of the same lengths."""
+    scales, known = (given[2] if len(given) > 2 else np.zeros(0) for given in (moved, exact))
+    return scales.size == 0 or all(
+        int(n * a) == int(n * b)
+        for n, a, b in zip(exact[0].shape[-scales.size :], scales.tolist(), known.tolist(), strict=True)
+    )
 
 
 def _absolute_scale(op: str, x: Array, shape: tuple[int, ...]) -> Array | float | None:
@@ -226,6 +265,8 @@ def _absolute_scale(op: str, x: Array, shape: tuple[int, ...]) -> Array | float 
     if op == "Resize" and x.ndim == len(shape):
         # The weights follow from coordinates, whose errors grow with the length.
         return max(*x.shape, *shape, 1) * _neighbours(x, shape)
+    if op in RECURRENT:
+        return 1.0  # states are sums of products of gates, which are at most 1
     scale = SCALES.get(op)
     return scale(x) if scale is not None and x.shape == shape else None
 
@@ -240,7 +281,7 @@ def _neighbours(x: Array, shape: tuple[int, ...]) -> Array:
     return largest
 
 
-def _moved(value: Array, dtype: np.dtype[Any], units: float, errors: Errors, whole_stay: bool = False) -> Array:
+def with_errors(value: Array, dtype: np.dtype[Any], units: float, errors: Errors, whole_stay: bool = False) -> Array:
     """Return a tensor with rounding errors added; zero, infinities and NaN stay, and integers if whole_stay."""
     if dtype.kind != "f" or (whole_stay and bool(np.all(value == np.rint(value)))):
         return value
@@ -257,11 +298,15 @@ def _in_range(value: Array, dtype: np.dtype[Any]) -> Array:
     return np.where(np.abs(value) < float(info.tiny), value.astype(dtype).astype(np.float64), value)
 
 
-def _computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
+def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
+    """Return a node's results. given: its inputs, in the type to compute in. Raises: NotComputedError."""
     from onnx import helper
 
     if node.op_type == "DequantizeLinear":
-        return [_real(*given).astype(given[1].dtype)]
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        columns = [-1 if at == axis % given[0].ndim else 1 for at in range(given[0].ndim)]
+        scales = [v.reshape(columns) if v.size > 1 else v for v in given[1:]]
+        return [_real(given[0], *scales).astype(given[1].dtype)]
     if node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and opset < 13:
         # Over all dimensions from axis on, which ONNX's reference does not know.
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
@@ -277,16 +322,11 @@ def _computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
     own = DEFINITIONS.get(node.op_type)
     if own is not None:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        result = np.asarray(own(*given, **attributes))
-        of_float = result.dtype.kind == "f" and given[0].dtype.kind == "f"
-        return [result.astype(given[0].dtype) if of_float else result]
+        made = own(*given, **attributes)
+        arrays = [np.asarray(array) for array in (made if isinstance(made, tuple) else (made,))][: len(node.output)]
+        return [x.astype(given[0].dtype) if x.dtype.kind == given[0].dtype.kind == "f" else x for x in arrays]
     inputs = {name: x for name, x in zip(node.input, given, strict=True) if name}
-    results = _run_reference(node, opset, inputs)
-    if node.op_type == "MaxPool" and np.isnan(given[0]).any():
-        # NaN where a window holds one (docs/operators.md): ONNX's reference leaves them out.
-        (holds_nan, *_) = _run_reference(node, opset, {node.input[0]: np.isnan(given[0]).astype(given[0].dtype)})
-        results = [np.where(holds_nan > 0, np.nan, results[0]), *results[1:]]
-    return results
+    return _run_reference(node, opset, inputs)
 
 
 def _run_reference(node: Any, opset: int, inputs: Mapping[str, Array]) -> Sequence[Array]:
@@ -302,7 +342,7 @@ def _is_aligned(node: Any) -> bool:
     return any(a.name == "coordinate_transformation_mode" and a.s == b"align_corners" for a in node.attribute)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _reference(data: bytes, opset: int) -> Any:
     from onnx import NodeProto, helper
     from onnx.reference import ReferenceEvaluator
@@ -354,8 +394,8 @@ def _fused_matmul(a: Array, b: Array, alpha: float = 1.0, transA: int = 0, trans
     return np.asarray(alpha * (a @ b))
 
 
-def _real(x: Array, scale: Array, zero: Array) -> Array:
-    return (x.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64)
+def _real(x: Array, scale: Array, zero: Array | float = 0.0) -> Array:
+    return (x.astype(np.float64) - np.asarray(zero, np.float64)) * scale.astype(np.float64)
 
 
 def _stored(x: Array, scale: Array, zero: Array) -> Array:
@@ -395,6 +435,11 @@ def _global_lp_pool(x: Array, p: int = 2) -> Array:
     return np.asarray((np.abs(x) ** p).sum(tuple(range(2, x.ndim)), keepdims=True) ** (1 / p))
 
 
+def _lp_normalization(x: Array, axis: int = -1, p: int = 2) -> Array:
+    length = (np.abs(x) ** p).sum(axis, keepdims=True) ** (1 / p)
+    return np.asarray(np.where(length == 0, 0, x / np.where(length == 0, 1, length)))
+
+
 def _batch_normalization(
     x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float = float(np.float32(1e-5)), **_: Any
 ) -> Array:
@@ -429,6 +474,29 @@ def _fused_conv(
     return _ACTIVATIONS[activation](y, *activation_params)
 
 
+def _qlinear_conv(
+    x: Array,
+    sx: Array,
+    zx: Array,
+    w: Array,
+    sw: Array,
+    zw: Array,
+    s: Array,
+    z: Array,
+    bias: Array | None = None,
+    **attributes: Any,
+) -> Array:
+    from onnx import helper
+
+    columns = (-1, *(1,) * (w.ndim - 1))
+    real = _real(w, *(v.reshape(columns) if v.size > 1 else v for v in (sw, zw)))
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    (y,) = _run_reference(node, 11, {"x": _real(x, sx, zx), "w": real})
+    if bias is not None:
+        y = y + (bias * float(sx) * sw.astype(np.float64)).reshape(1, *columns[:-1])
+    return _stored(y, s, z)
+
+
 # com.microsoft, and those that ONNX's reference computes with cancellation (exp(x) - 1 for x near zero).
 DEFINITIONS: Mapping[str, Callable[..., Array]] = {
     "Elu": _elu,
@@ -444,6 +512,7 @@ DEFINITIONS: Mapping[str, Callable[..., Array]] = {
     "FusedMatMul": _fused_matmul,
     "FusedConv": _fused_conv,
     "GlobalLpPool": _global_lp_pool,
+    "LpNormalization": _lp_normalization,  # ONNX's reference adds the elements themselves where p is 1
     "BatchNormalization": _batch_normalization,  # of opset 9, ONNX's reference takes the mean of inputs into account
     "LRN": _lrn,  # ONNX's reference takes the number of images for that of channels
     "QLinearAveragePool": lambda x, sx, zx, s, z, kernel_shape, strides: _stored(
@@ -461,4 +530,7 @@ DEFINITIONS: Mapping[str, Callable[..., Array]] = {
     "QLinearConcat": _qlinear_concat,
     "QLinearSoftmax": lambda x, sx, zx, s, z, axis=-1, opset=13: _stored(_softmax(_real(x, sx, zx), axis), s, z),
     "QGemm": _qgemm,
+    "QLinearConv": _qlinear_conv,
+    **SEQUENCES,
+    **WINDOWS,
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from mavcg.graph import Array
 
-_TYPES = {"f32": "FLOAT32", "i32": "INT32", "i64": "INT64", "i8": "INT8", "bool": "BOOL"}
+_TYPES = {"f32": "FLOAT32", "f16": "FLOAT16", "i32": "INT32", "i64": "INT64", "i8": "INT8", "bool": "BOOL"}
 _VERSIONS = {  # the first that know signed 8 bits
     "DEPTHWISE_CONV_2D": 3,
     "CONV_2D": 3,
@@ -76,8 +76,8 @@ class File:
         dtype = {"f": "f32", "i": "i32"}[data.dtype.kind] if data.dtype.itemsize == 4 else "i8"
         return self.tensor(name, dtype, data.shape, quantised, data)
 
-    def operator(self, name: str, inputs: Sequence[int], output: int, options: str = "", **fields: Any) -> None:
-        """Add an operator with one result.
+    def operator(self, name: str, inputs: Sequence[int], *outputs: int, options: str = "", **fields: Any) -> None:
+        """Add an operator.
 
         options: the table's name; fields: as the schema's Python classes name them.
         """
@@ -89,7 +89,7 @@ class File:
             self._codes[name] = len(self._model.operatorCodes)
             self._model.operatorCodes.append(code)
         made = schema.OperatorT()
-        made.opcodeIndex, made.inputs, made.outputs = self._codes[name], list(inputs), [output]
+        made.opcodeIndex, made.inputs, made.outputs = self._codes[name], list(inputs), list(outputs)
         if options:
             made.builtinOptionsType = getattr(schema.BuiltinOptions, options)
             made.builtinOptions = getattr(schema, f"{options}T")()

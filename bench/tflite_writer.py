@@ -213,7 +213,7 @@ def _padded(w: _Writer, node: Node, x: int, kernel: tuple[int, int]) -> tuple[in
     of_8_bits = stored is not None and w.made.get(stored.inputs[0]) == x
     parameters = w._parameters(stored) if stored is not None and of_8_bits else None
     result = w.file.tensor(name, "i8" if of_8_bits else "f32", bigger, parameters)
-    w.file.operator("PAD", [x, w.file.constant(f"{name}/amounts", amounts)], result, "PadOptions")
+    w.file.operator("PAD", [x, w.file.constant(f"{name}/amounts", amounts)], result, options="PadOptions")
     return result, "VALID"
 
 
@@ -241,12 +241,12 @@ def _conv2d(w: _Writer, node: Node, inputs: list[int], target: int, act: str) ->
     fields["fusedActivationFunction"] = w.file.activation(own)
     if depthwise:
         fields["depthMultiplier"] = out_ch // groups
-        w.file.operator("DEPTHWISE_CONV_2D", [x, filter, bias], result, "DepthwiseConv2DOptions", **fields)
+        w.file.operator("DEPTHWISE_CONV_2D", [x, filter, bias], result, options="DepthwiseConv2DOptions", **fields)
     else:
-        w.file.operator("CONV_2D", [x, filter, bias], result, "Conv2DOptions", **fields)
+        w.file.operator("CONV_2D", [x, filter, bias], result, options="Conv2DOptions", **fields)
     if residual >= 0:
         number = w.file.activation(act)
-        w.file.operator("ADD", [result, residual], target, "AddOptions", fusedActivationFunction=number)
+        w.file.operator("ADD", [result, residual], target, options="AddOptions", fusedActivationFunction=number)
 
 
 def _matmul(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
@@ -262,7 +262,7 @@ def _matmul(w: _Writer, node: Node, inputs: list[int], target: int, act: str) ->
         "FULLY_CONNECTED",
         [inputs[0], filter, inputs[2]],
         target,
-        "FullyConnectedOptions",
+        options="FullyConnectedOptions",
         fusedActivationFunction=number,
     )
 
@@ -284,7 +284,7 @@ def _pool(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> N
         "MAX_POOL_2D" if node.op == "max_pool2d" else "AVERAGE_POOL_2D",
         [x],
         target,
-        "Pool2DOptions",
+        options="Pool2DOptions",
         padding=w.file.padding(padding),
         filterHeight=kernel[0],
         filterWidth=kernel[1],
@@ -295,7 +295,7 @@ def _pool(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> N
 
 
 def _add(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
-    w.file.operator("ADD", inputs, target, "AddOptions", fusedActivationFunction=w.file.activation(act))
+    w.file.operator("ADD", inputs, target, options="AddOptions", fusedActivationFunction=w.file.activation(act))
 
 
 def _relu(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
@@ -305,7 +305,9 @@ def _relu(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> N
 def _concat(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
     number = w.file.activation(act)
     axis = node.attr("axis")
-    w.file.operator("CONCATENATION", inputs, target, "ConcatenationOptions", axis=axis, fusedActivationFunction=number)
+    w.file.operator(
+        "CONCATENATION", inputs, target, options="ConcatenationOptions", axis=axis, fusedActivationFunction=number
+    )
 
 
 def _lrn(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
@@ -314,7 +316,7 @@ def _lrn(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> No
         "LOCAL_RESPONSE_NORMALIZATION",
         inputs,
         target,
-        "LocalResponseNormalizationOptions",
+        options="LocalResponseNormalizationOptions",
         radius=size // 2,
         bias=node.attr("bias"),
         alpha=node.attr("alpha") / size,
@@ -324,19 +326,19 @@ def _lrn(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> No
 
 def _mean(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
     axes = w.file.constant(f"{node.outputs[0]}/axes", np.array(node.attr("axes"), np.int32))
-    w.file.operator("MEAN", [inputs[0], axes], target, "ReducerOptions", keepDims=node.attr("keepdims"))
+    w.file.operator("MEAN", [inputs[0], axes], target, options="ReducerOptions", keepDims=node.attr("keepdims"))
 
 
 def _reshape(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
     shape = w.graph.shape(node.outputs[0])
     wanted = w.file.constant(f"{node.outputs[0]}/shape", np.array(shape, np.int32))
-    w.file.operator("RESHAPE", [inputs[0], wanted], target, "ReshapeOptions", newShape=list(shape))
+    w.file.operator("RESHAPE", [inputs[0], wanted], target, options="ReshapeOptions", newShape=list(shape))
 
 
 def _softmax(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
     if node.attr("axis") % len(w.graph.shape(node.inputs[0])) != len(w.graph.shape(node.inputs[0])) - 1:
         raise MavcgError(f"node {node.origin} (softmax): over another axis than the last cannot be written")
-    w.file.operator("SOFTMAX", inputs, target, "SoftmaxOptions", beta=1.0)
+    w.file.operator("SOFTMAX", inputs, target, options="SoftmaxOptions", beta=1.0)
 
 
 def _refused(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
