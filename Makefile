@@ -7,7 +7,7 @@ JOBS   ?= 3
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz inject bench bench-arm figures release clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz inject differential bench bench-arm figures release clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -81,6 +81,10 @@ fuzz: setup ## coverage-guided fuzzing of every reader, MINUTES or FUZZ_SECONDS 
 INJECT ?=
 inject: setup ## failure by number: the n-th malloc, mmap, futex, write, rename, .. fails; MINUTES=10 INJECT="engine blas"
 	@$(BIN)/python -m fuzz.inject.run $(if $(MINUTES),--minutes $(MINUTES)) $(INJECT)
+
+SEED ?= 1
+differential: setup ## random chains of operators against three judges, MINUTES (30), seed SEED; goes on where it ended
+	@$(BIN)/python -m bench.chains $(if $(MINUTES),--minutes $(MINUTES)) --seed $(SEED)
 
 FIGURES ?=
 figures: setup ## the headline figures (30 minutes), README and docs/figures.md; FIGURES="--only dispatch": these alone

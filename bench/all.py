@@ -52,6 +52,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.primitive_scenarios"),
     ("-m", "bench.fuzz_models", "--count", "10000"),
     ("-m", "bench.differential", "--count", "10000"),
+    ("-m", "bench.chains", "--minutes", "30", "--record"),
 )
 
 

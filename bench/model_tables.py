@@ -356,6 +356,31 @@ def differential(record: Record, table: Table) -> str:
     return f"{text}{counted}\n\n" + table(["explained by (its first operator)", "graphs"], rows)
 
 
+def chains(record: Record, table: Table) -> str:
+    """Return the table of chains of operators by verdict and date, and the last run's differences by class."""
+    statuses = ["same", "explained", "different", "crash", "hang", "refused", "skipped"]
+    rows = [
+        [run["date"], run["seed"], run["commit"], run["chains"], *(run["counts"].get(name, 0) for name in statuses)]
+        for run in record["runs"]
+    ]
+    last = record["runs"][-1]
+    listed = {
+        key: ", ".join(f"{name} {count}" for name, count in last[key].items())
+        for key in ("formats", "types", "versions")
+    }
+    share = last["undetermined"] / max(1, last["elements"])
+    text = (
+        "Counted: random graphs that chain 2 to 30 operators, each with a verdict by onnxruntime without optimisation "
+        f"or LiteRT, and NumPy in double precision. The last run: {last['nodes']} nodes of {last['operators']} "
+        f"operators, {last['median_nodes']} in the median chain; {listed['formats']}; types of inputs: "
+        f"{listed['types']}. Chains by version: {listed['versions']}. Of {last['elements']} elements of outputs "
+        f"{share:.1%} have no finite bound. The operators' page says what the classes are."
+    )
+    counted = table(["date", "seed", "commit", "chains", *statuses], rows)
+    classes = [[reason, number] for reason, number in list(last["explained"].items())[:60]]
+    return f"{text}\n\n{counted}\n\n" + table(["explained by", "chains"], classes)
+
+
 def fuzz_targets(record: Record, table: Table) -> str:
     """Return the table of executions and coverage of each fuzz target."""
     rows = [
@@ -410,5 +435,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "injected_failures": ("Failures injected by number", injected_failures),
     "fuzz_c_targets": ("Coverage-guided fuzzing of the C", fuzz_targets),
     "differential": ("Random graphs against onnxruntime", differential),
+    "chains": ("Chains of operators against three judges", chains),
     "fuzz_targets": ("Coverage-guided fuzzing", fuzz_targets),
 }
