@@ -143,8 +143,7 @@ class Growing(Part):
         for name in (*self.inputs, *results):
             x = self.values[name]
             limit = TAME.get(x.dtype.name, np.inf)
-            with np.errstate(all="ignore"):
-                tame = x.dtype.kind != "f" or float(np.nanmax(np.abs(x), initial=0)) < limit
+            tame = x.dtype.kind != "f" or float(np.max(np.abs(x[~np.isnan(x)]), initial=0)) < limit
             if name not in self.recent and (tame or self.rng.random() < 0.1):
                 self.recent.append(name)
 

@@ -1,4 +1,4 @@
-"""What the judges say of a chain: onnxruntime without optimisation or LiteRT, and NumPy in double precision."""
+"""Results of a chain by its judges: onnxruntime without optimisation or LiteRT, and NumPy in double precision."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -130,7 +130,7 @@ def scatter_nd(p: Growing) -> None:
 
 
 def choose(p: Growing) -> None:
-    """Where by a comparison of two results."""
+    """Add a Where by a comparison of two results."""
     x = p.real()
     y = p.tensor(lambda v: v.dtype == p.dtype and v.shape == p.shape_of(x)) or x
     op = p.pick("Less", "Greater", *(("LessOrEqual", "GreaterOrEqual") if p.opset >= 12 else ()))

@@ -1,4 +1,4 @@
-"""What runs of chains gave: kept by seed in build/chains/, a line for each chain, and counted for the record."""
+"""Outcomes of chains: kept by seed in build/chains/, a line for each chain, and counted for the record."""
 
 import collections
 import json
