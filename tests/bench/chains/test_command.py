@@ -82,9 +82,9 @@ def test_a_wrong_kernel_is_found_shrunk_and_named(tmp_path: Path, monkeypatch: p
     import numpy as np
 
     from bench.chains.chain import ONNX, Chain, Node
-    from mavcg.kernels.builder import activation
+    from mavcg.kernels.builder import activation, arithmetic
 
-    wrong = {**activation.DOUBLE_UNARY, "ceil": activation.DOUBLE_UNARY["floor"]}
+    wrong = {**arithmetic.DOUBLE_UNARY, "ceil": arithmetic.DOUBLE_UNARY["floor"]}
     monkeypatch.setattr(activation, "DOUBLE_UNARY", wrong)
     nodes = (
         Node("Abs", ("g_x",), ("g_a",)),
