@@ -13,7 +13,7 @@ from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large, divide_rows_of, division_within
-from mavcg.choose.lowering.state_memory import hold_states
+from mavcg.choose.lowering.state_memory import hold_states, without_state_copies
 from mavcg.choose.lowering.step_list import make_step_list, plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
@@ -102,6 +102,7 @@ def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:
         if choice.question != question:
             question = choice.question
             chosen = choose_algorithms(plan, replace(context, question=question), dump)
+            chosen = replace(chosen, lowered=without_state_copies(chosen.lowered))
             dump("lower", chosen.lowered)
         own = replace(chosen, lowered=with_image_rows(chosen.lowered)) if choice.image_rows else chosen
         if limit is None:

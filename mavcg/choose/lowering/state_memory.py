@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.plan import Plan
+from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.memory.arena import align_size
 from mavcg.memory.storage import IN_PLACE
 from mavcg.specs.model_program import (
@@ -20,6 +21,37 @@ from mavcg.specs.model_program import (
     ProgramPhase,
     ProgramState,
 )
+
+
+def without_state_copies(lowered: LoweredGraph) -> LoweredGraph:
+    """Return the lowered graph without copies of a whole state from its old value to its new one.
+
+    Such a copy precedes a scatter, as of new rows into a cache. Where it alone reads the old value, and nothing accesses
+    the new one before it, both are one buffer (hold_states), so that only what is scattered is written.
+    """
+    places, steps = lowered.storage.locations, lowered.steps
+    roots = [{places[o.tensor].root for o in step.operands if o.tensor in places} for step in steps]
+    dropped = set[int]()
+    for state in lowered.graph.states:
+        readers = [i for i, of_step in enumerate(roots) if state.input in of_step]
+        users = [i for i, of_step in enumerate(roots) if state.output in of_step]
+        if len(readers) == 1 and readers[0] == min(users, default=-1) and _copies_in_place(lowered, readers[0]):
+            dropped.add(readers[0])
+    if not dropped:
+        return lowered
+    kept = tuple(step for i, step in enumerate(steps) if i not in dropped)
+    unused = {steps[i].spec for i in dropped} - {step.spec for step in kept}
+    return replace(lowered, steps=kept, specs=tuple(spec for spec in lowered.specs if spec not in unused))
+
+
+def _copies_in_place(lowered: LoweredGraph, number: int) -> bool:
+    """Return True if a step only copies elements of one buffer to the same places of another."""
+    step, places = lowered.steps[number], lowered.storage.locations
+    spec = step.spec
+    if not isinstance(spec, CopySpec):
+        return False
+    source, target = (places[operand.tensor].offset for operand in step.operands)
+    return source + spec.source_offset == target + spec.target_offset and spec.nest.strides[0] == spec.nest.strides[1]
 
 
 def hold_states(plan: Plan) -> Plan:

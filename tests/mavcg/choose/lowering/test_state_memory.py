@@ -11,7 +11,7 @@ from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.choose.lowering.state_memory import hold_states, updates_in_place
+from mavcg.choose.lowering.state_memory import hold_states, updates_in_place, without_state_copies
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Array, Graph, GraphState, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -28,7 +28,7 @@ KIND = TensorType("f32", (2, 3, 4))
 
 
 def program_of(graph: Graph) -> Program:
-    return hold_states(plan_lowered(lower_graph(graph, PACKING))).program
+    return hold_states(plan_lowered(without_state_copies(lower_graph(graph, PACKING)))).program
 
 
 def in_place(*nodes: str) -> bool:
@@ -62,6 +62,48 @@ def test_a_step_that_moves_elements_needs_two_copies() -> None:
     assert not in_place(turned, "%n: f32[2,3] = reshape(%t) shape=[2, 3]", RELU)
     twice = "%n: f32[2,3] = add(%h, %r)"  # element by element, and turned from a buffer of its own
     assert in_place(turned, straight, twice, RELU)
+
+
+CACHE = "f32[6,4]"
+ROWS = "%r: f32[6,4] = reshape(%h) shape=[6, 4]"
+WRITE = "%w: f32[6,4] = scatter(%r, %i, %u) reduction=\"none\""
+BACK = "%n: f32[2,3,4] = reshape(%w) shape=[2, 3, 4]"
+
+
+def cache_graph(*nodes: str) -> Graph:
+    """A graph that writes rows %u to places %i of the state %h, f32[2,3,4], whose new value is %n."""
+    body = "\n".join(nodes)
+    inputs = "input %h: f32[2,3,4] input %i: i64[2] input %u: f32[2,4]"
+    return Graph.parse(f"graph g {{ {inputs} state %h = %n {body}\n return %y, %n }}")
+
+
+def cache_program(*nodes: str) -> Program:
+    return program_of(cache_graph(*nodes))
+
+
+def test_rows_are_written_into_a_cache_without_a_copy_of_it() -> None:
+    program = cache_program(ROWS, WRITE, BACK, "%y: f32[6,4] = exp(%w)")
+    (state,) = program.states
+    assert state.in_place and [step.op for step in program.steps] == ["scatter", "exp"]
+    assert program.state_bytes == 128 and program.arena_bytes == 0
+
+
+def test_a_cache_whose_old_value_is_read_is_copied() -> None:
+    program = cache_program(ROWS, WRITE, BACK, "%y: f32[2,3,4] = exp(%h)")
+    (state,) = program.states
+    assert not state.in_place and [step.op for step in program.steps] == ["scatter", "scatter", "exp"]
+
+
+@pytest.mark.parametrize("reader", ["%n", "%h"])
+def test_a_cache_over_several_runs(reader: str) -> None:
+    graph = cache_graph(ROWS, WRITE, BACK, f"%y: f32[2,3,4] = exp({reader})")
+    runner = ProgramRunner(without_state_copies(lower_graph(graph, PACKING)), host_machine(), 2)
+    rng, kept = np.random.default_rng(0), np.zeros(KIND.shape, np.float32)
+    for places in ([0, 5], [3, 3], [5, 1]):
+        arrays = np.array(places), rng.standard_normal((2, 4)).astype(np.float32)
+        y, kept = run(graph, kept, *arrays)
+        (z,) = runner.run(*arrays)
+        np.testing.assert_allclose(z, y, rtol=1e-6)
 
 
 def test_states_leave_the_signature_and_do_not_overlap() -> None:
