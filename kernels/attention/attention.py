@@ -20,6 +20,8 @@ def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing
     refuse_other_types(node, query)
     if not out.elements:
         return ()
+    if node.attr("heads_first"):
+        key, value = (_with_keys_first(view) for view in (key, value))
     batch, tokens, heads, depth = query.shape
     spec = Attention(
         (batch, tokens),
@@ -35,10 +37,18 @@ def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing
         bool(node.attr("causal")),
         (count.item_bytes, _broadcast(count)[0]) if count is not None else None,
         (query.dtype, mask.dtype if mask is not None else "f32"),
+        window=node.attr("window"),
+        softcap=node.attr("softcap"),
     )
     operands = [*(Operand(name) for name in node.inputs[:3]), Operand(node.output, written=True)]
     operands += [Operand(name) for name in node.inputs[3:] if name]
     return (Step(spec, tuple(operands), node.origin),)
+
+
+def _with_keys_first(view: View) -> View:
+    """Return a view [batch, heads, keys, elements] as [batch, keys, heads, elements]."""
+    order = (0, 2, 1, 3)
+    return View(view.dtype, tuple(view.shape[i] for i in order), tuple(view.strides[i] for i in order))
 
 
 def _broadcast(view: View) -> tuple[int, ...]:

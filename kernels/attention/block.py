@@ -27,7 +27,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.float_math import exp_of_negative
+from mavcg.kernels.builder.float_math import exp_of_negative, tanh
 from mavcg.kernels.builder.nest import minimum
 from mavcg.specs.kernel import F32_BYTES, Machine
 
@@ -176,7 +176,7 @@ class _Block:
         sums = self._in_steps(spec.sizes[0], _UNROLL, terms, initial)
         largest = list(maxima)
         for number, key in enumerate(keys):
-            row = sums[number * vectors : (number + 1) * vectors]
+            row = [self._cap_score(score) for score in sums[number * vectors : (number + 1) * vectors]]
             seen = self._visible(key, row)
             for i, place in enumerate(self._vectors(self.scratch.scores, b.add(first, const(number)))):
                 store_vector(b, seen[i], place)
@@ -203,6 +203,14 @@ class _Block:
         added = widen_half(b, load_vector(b, place, TYPES[dtype], name="mask"))
         return [splat(b, added, self.lanes.lanes)] * self.lanes.vectors
 
+    def _cap_score(self, score: Value) -> Value:
+        """Return a score within -softcap .. softcap."""
+        cap = self.spec.softcap
+        if not cap:
+            return score
+        inverse, most = f32_splat(1 / cap, self.lanes.lanes), f32_splat(cap, self.lanes.lanes)
+        return self.b.fmul(tanh(self.b, self.b.fmul(score, inverse)), most)
+
     def _visible(self, key: Value, scores: Sequence[Value]) -> list[Value]:
         """Return the scores of a key, -inf for the queries that do not see it."""
         b, lanes = self.b, self.lanes.lanes
@@ -212,7 +220,11 @@ class _Block:
         nothing, seen = f32_splat(float("-inf"), lanes), list[Value]()
         for place, score in zip(self._vectors(self.scratch.last_seen, const(0)), scores, strict=True):
             last = load_vector(b, place, vector(I32, lanes))
-            seen.append(b.select(b.icmp_signed("<=", number, last), score, nothing))
+            sees = b.icmp_signed("<=", number, last)
+            if self.spec.window:
+                distance = b.sub(last, number)
+                sees = b.and_(sees, b.icmp_signed("<", distance, splat(b, const(self.spec.window, I32), lanes)))
+            seen.append(b.select(sees, score, nothing))
         return seen
 
     def exponentials(self, maxima: Values) -> Values:

@@ -146,8 +146,16 @@ class _QueryGroups:
             pointers = self._block_pointers(at, key)
             return add_block(b, self.machine, spec, KeyBlock(key, used, pointers), lanes, scratch, carried)
 
-        carried = for_range(b, const(0), keys_end, BLOCK_KEYS, initial, block, "keys")
+        keys_begin = self._keys_begin(at, first) if spec.window else const(0)
+        carried = for_range(b, keys_begin, keys_end, BLOCK_KEYS, initial, block, "keys")
         self._store(at, first, last, lanes, scratch, carried[lanes.vectors :])
+
+    def _keys_begin(self, at: _KeyHead, first: Value) -> Value:
+        """Return the first key of the first block that a query of a group from number `first` on sees."""
+        b, spec = self.b, self.spec
+        last = b.add(b.udiv(first, const(self.sharing)), b.sub(at.keys, at.tokens))
+        begin = maximum(b, b.sub(last, const(spec.window - 1)), const(0))
+        return b.sub(begin, b.urem(begin, const(BLOCK_KEYS)), name="keys_begin")
 
     def _token_and_head(self, at: _KeyHead, query: Value) -> tuple[Value, Value]:
         """Return (token, head of queries) of a query, by its number."""

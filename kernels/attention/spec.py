@@ -28,9 +28,10 @@ class Attention(KernelSpec):
     of a head of (query and key, value and out). query, key, value, out: strides of batch, token, head and element, in
     elements. mask: strides of batch, head, token and key, 0 to broadcast; None: there is none. dtypes: of query, key,
     value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. per_index: tokens and
-    keys for each index of the bounded dimension, whose length an operand gives; 0 where their number is fixed. A row of
-    work is a token's queries of one head of keys; rows are in the order of batch, head, token. Operands: query, key,
-    value, out, mask?, count?, length?.
+    keys for each index of the bounded dimension, whose length an operand gives; 0 where their number is fixed. window:
+    most keys that a causal query sees, its own the last; 0: all. softcap: scores become softcap * tanh(score /
+    softcap); 0: they stay. A row of work is a token's queries of one head of keys; rows are in the order of batch,
+    head, token. Operands: query, key, value, out, mask?, count?, length?.
     """
 
     outer: tuple[int, int]
@@ -47,6 +48,8 @@ class Attention(KernelSpec):
     count: tuple[int, int] | None = None
     dtypes: tuple[str, str] = ("f32", "f32")
     per_index: tuple[int, int] = (0, 0)
+    window: int = 0
+    softcap: float = 0.0
 
     @property
     def family(self) -> str:

@@ -8,14 +8,20 @@ def _attention(case: TypedNode) -> tuple[TensorType, ...]:
     query, key, value = (case.type(name, FLOATS, rank=4) for name in ("query", "key", "value"))
     case.same_dtype("query", "key", "value")
     batch, tokens, heads, depth = query.shape
-    _, keys, key_heads, width = value.shape
-    if key.shape != (batch, keys, key_heads, depth) or value.shape[0] != batch:
+    first, second = (2, 1) if case.attr("heads_first") else (1, 2)
+    keys, key_heads, width = value.shape[first], value.shape[second], value.shape[3]
+    if key.shape[:3] != value.shape[:3] or key.shape[3] != depth or value.shape[0] != batch:
         raise case.fail("key and value of other lengths than query's and each other's")
     if not key_heads or heads % key_heads:
         raise case.fail(f"{heads} heads of queries, which share {key_heads} heads of keys")
     if not keys:
         raise case.fail("no keys to choose from")
     case.same_or_wider_dtype("query", "mask")
+    case.at_least(0, "window")
+    if case.attr("window") and not case.attr("causal"):
+        raise case.fail("a window of keys that is not causal")
+    if case.attr("softcap") and case.maybe("mask") is not None:
+        raise case.fail("softcap with a mask")
     mask, count = case.maybe("mask"), case.maybe("count")
     if mask is not None and len(mask.shape) != 4:
         raise case.fail("a mask of other than four dimensions")
@@ -30,6 +36,12 @@ OPS = (
         "attention",
         ("query", "key", "value", "mask?", "count?"),
         _attention,
-        {"scale": Attr("float"), "causal": Attr("bool", False)},
+        {
+            "scale": Attr("float"),
+            "causal": Attr("bool", False),
+            "heads_first": Attr("bool", False),
+            "window": Attr("int", 0),
+            "softcap": Attr("float", 0.0),
+        },
     ),
 )

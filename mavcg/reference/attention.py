@@ -11,13 +11,19 @@ from mavcg.graph import Array, Node
 def _attention(node: Node, inputs: Sequence[Any]) -> Array:
     """Return softmax(scale * query key^T + mask) value, of the first `count` keys, as [batch, tokens, heads, width]."""
     query, key, value, mask, count = inputs
+    if node.attr("heads_first"):
+        key, value = key.swapaxes(1, 2), value.swapaxes(1, 2)
     batch, tokens, heads, _ = query.shape
     keys, shared = key.shape[1], heads // key.shape[2]
     scores = np.einsum("bthd,bkhd->bhtk", query, np.repeat(key, shared, axis=2)) * node.attr("scale")
+    cap, window = node.attr("softcap"), node.attr("window")
+    scores = cap * np.tanh(scores / cap) if cap else scores
     scores = scores if mask is None else scores + mask
     counts = np.full(batch, keys) if count is None else np.broadcast_to(np.clip(count, 0, keys), batch)
     ends = counts[:, None] + (np.arange(tokens) + 1 - tokens if node.attr("causal") else np.zeros(tokens, np.int64))
     unseen = np.arange(keys) >= ends[:, None, :, None]
+    if window:
+        unseen |= np.arange(keys) < ends[:, None, :, None] - window
     scores = np.where(unseen, -np.inf, scores)
     powers = np.where(unseen, 0.0, np.exp(scores - scores.max(axis=3, keepdims=True)))
     weights = powers / powers.sum(axis=3, keepdims=True)

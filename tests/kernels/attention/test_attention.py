@@ -81,6 +81,15 @@ def test_halves(assert_node: AssertNode) -> None:
     assert_node("attention", (*halves, mask, None), scale=0.35, rtol=1e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("more", [{"window": 1}, {"window": 70}, {"softcap": 0.7}])
+def test_windows_caps_and_caches(assert_node: AssertNode, more: dict[str, float]) -> None:
+    """Caches with the heads before the keys; sequences of different lengths, of which one is shorter than a window."""
+    query, key, value = parts(2, 3, 150, (4, 2), (8, 5))
+    caches = (np.ascontiguousarray(part.transpose(0, 2, 1, 3)) for part in (key, value))
+    inputs = (query, *caches, None, np.array([149, 33]))
+    assert_node("attention", inputs, scale=0.35, causal=True, heads_first=True, rtol=1e-5, atol=2e-6, **more)
+
+
 def test_heads_that_lie_apart(assert_node: AssertNode) -> None:
     """Query, key and value are thirds of one product's columns, the output a part of a wider tensor."""
     query, key, value = parts(1, 9, 9, (2, 2), (6, 6))

@@ -9,6 +9,7 @@ import pytest
 
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.errors import MavcgError
+from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.block_weights.expand import ExpandedBlocks
 from mavcg.kernels.block_weights.spec import BlockProduct, QuantizedBlocks
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
@@ -37,6 +38,7 @@ NEWER = {
     BlockProduct,
     ExpandedBlocks,
     QuantizedBlocks,
+    Attention,
 }
 
 # Fields that old notes do not have, with their defaults.
