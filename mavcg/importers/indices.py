@@ -90,6 +90,30 @@ def scatter_nd(
     return call.reshape(call.add("scatter", *parts, reduction=reduction), x.shape)
 
 
+def write_rows(call: NodeCall, x: Value, places: Value, updates: Value, axes: Sequence[int]) -> Value:
+    """Return x with rows along the last of `axes` replaced, in order.
+
+    places: index of each row along that axis, i32 or i64, of a shape that broadcasts to the first dimensions of
+    updates. axes: for each of these dimensions, the axis of x that it is; all axes of x but those of a row, which are
+    the last ones of updates. Raises: MavcgError for incompatible shapes or an invalid index.
+    """
+    depth, axis = len(axes), max(axes)
+    lead, row = x.shape[: axis + 1], x.shape[axis + 1 :]
+    fits = all(updates.shape[i] == x.shape[a] for i, a in enumerate(axes) if a != axis)
+    if depth != len(lead) or updates.shape[depth:] != row or not fits or updates.dtype != x.dtype:
+        raise call.fail(f"{updates.type} written along axis {axis} of {x.type}")
+    strides = dense_strides(lead)
+    offsets = [0 if a == axis else strides[a] for a in axes]
+    shape = updates.shape[:depth]
+    everywhere = places if places.shape == shape else call.add("broadcast_to", places, shape=shape)
+    column = call.reshape(everywhere, (*shape, 1))
+    flat = _flat(call, column, (x.shape[axis],), (strides[axis],), offsets, False)
+    count = math.prod(shape)
+    rows = call.reshape(x, (math.prod(lead), math.prod(row)))
+    parts = rows, call.reshape(flat, (count,)), call.reshape(updates, (count, math.prod(row)))
+    return call.reshape(call.add("scatter", *parts, reduction="none"), x.shape)
+
+
 def _flat_of_elements(call: NodeCall, x: Value, indices: Value, axis: int) -> Value:
     """Return offsets into the flattened x, of indices' shape, which is at most x's along axes other than `axis`."""
     lengths = list(zip(indices.shape, x.shape, strict=False))

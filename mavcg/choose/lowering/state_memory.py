@@ -26,8 +26,8 @@ from mavcg.specs.model_program import (
 def without_state_copies(lowered: LoweredGraph) -> LoweredGraph:
     """Return the lowered graph without copies of a whole state from its old value to its new one.
 
-    Such a copy precedes a scatter, as of new rows into a cache. Where it alone reads the old value, and nothing accesses
-    the new one before it, both are one buffer (hold_states), so that only what is scattered is written.
+    Such a copy precedes a scatter, as of new rows into a cache. Where it alone reads the old value, and nothing
+    accesses the new one before it, both are one buffer (hold_states), so that only what is scattered is written.
     """
     places, steps = lowered.storage.locations, lowered.steps
     roots = [{places[o.tensor].root for o in step.operands if o.tensor in places} for step in steps]

@@ -154,13 +154,8 @@ def tensor_scatter(call: OnnxCall) -> Results:
     along = call.add("add", call.reshape(starts, (batch, 1)), constant(np.arange(length, dtype=np.int64)))
     if mode == "circular":
         along = call.add("mod", along, call.scalar(room, along))
-    sequences = np.broadcast_to(np.arange(batch, dtype=np.int64)[:, None, None], (batch, length, 1))
-    places = call.add(
-        "concat", constant(np.ascontiguousarray(sequences)), call.reshape(along, (batch, length, 1)), axis=2
-    )
-    order = [0, axis, *(i for i in range(1, cache.rank) if i != axis)]
-    made = indices.scatter_nd(call, call.transpose(cache, order), places, call.transpose(update, order), "none", False)
-    return call.transpose(made, [order.index(i) for i in range(cache.rank)])
+    places = call.reshape(along, (batch, *(1,) * (axis - 1), length))
+    return indices.write_rows(call, cache, places, update, range(axis + 1))
 
 
 HANDLERS: Mapping[str, Handler] = {"MaxUnpool": max_unpool, "Col2Im": col2im, "TensorScatter": tensor_scatter}

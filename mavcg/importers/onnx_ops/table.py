@@ -11,6 +11,7 @@ from mavcg.importers.onnx_ops import (
     elementwise,
     features,
     fourier,
+    grouped_attention,
     indexing,
     inverses,
     known,
@@ -49,7 +50,7 @@ FAMILIES = (
     shape,
 )
 MICROSOFT = "com.microsoft"
-MICROSOFT_FAMILIES = (attention, block_weights, microsoft, transformers)
+MICROSOFT_FAMILIES = (attention, block_weights, grouped_attention, microsoft, transformers)
 ML = "ai.onnx.ml"
 ML_FAMILIES = (features, trees)
 

@@ -12,6 +12,7 @@ from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
+from mavcg.importers.onnx_ops.rotation import rotate
 
 _EPSILON = 1e-12  # onnxruntime's default for the fused norms
 
@@ -97,22 +98,7 @@ def rotary_embedding(call: OnnxCall) -> Results:
     for cache in (cos, sin):
         rows = indices.gather_along(call, cache, position_ids, 0)
         angles.append(call.reshape(rows, (rows.shape[0], 1, length, rotated // 2)))
-    if call.attr_bool("interleaved"):
-        pairs = call.reshape(cut(call, x, {3: (0, rotated, 1)}), (batch, count, length, rotated // 2, 2))
-        first, second = (
-            call.reshape(cut(call, pairs, {4: (i, i + 1, 1)}), (batch, count, length, rotated // 2)) for i in (0, 1)
-        )
-    else:
-        first, second = cut(call, x, {3: (0, rotated // 2, 1)}), cut(call, x, {3: (rotated // 2, rotated, 1)})
-    turned = [
-        call.add("sub", call.add("mul", first, angles[0]), call.add("mul", second, angles[1])),
-        call.add("add", call.add("mul", second, angles[0]), call.add("mul", first, angles[1])),
-    ]
-    if call.attr_bool("interleaved"):
-        columns = [call.reshape(part, (*part.shape, 1)) for part in turned]
-        turned = [call.reshape(call.add("concat", *columns, axis=4), (batch, count, length, rotated))]
-    rest = [cut(call, x, {3: (rotated, head, 1)})] if rotated < head else []
-    made = call.add("concat", *turned, *rest, axis=3) if len(turned) + len(rest) > 1 else turned[0]
+    made = rotate(call, x, angles[0], angles[1], call.attr_bool("interleaved"))
     if len(shape) == 3:
         made = call.reshape(call.transpose(made, (0, 2, 1, 3)), shape)
     return made

@@ -66,7 +66,7 @@ def test_a_step_that_moves_elements_needs_two_copies() -> None:
 
 CACHE = "f32[6,4]"
 ROWS = "%r: f32[6,4] = reshape(%h) shape=[6, 4]"
-WRITE = "%w: f32[6,4] = scatter(%r, %i, %u) reduction=\"none\""
+WRITE = '%w: f32[6,4] = scatter(%r, %i, %u) reduction="none"'
 BACK = "%n: f32[2,3,4] = reshape(%w) shape=[2, 3, 4]"
 
 

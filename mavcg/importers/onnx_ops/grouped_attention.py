@@ -1,0 +1,166 @@
+"""Handler of GroupQueryAttention of the domain com.microsoft: attention over caches of keys and values.
+
+Source: onnxruntime, "Contrib operators" (docs/ContribOperators.md), version 1.32, and the results of its CPU provider.
+
+A cache has room for a number of keys that the file fixes; a run writes its new keys behind those that are there and
+reads no others. As a state (docs/states.md) it is updated in place.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+
+from mavcg.importers import indices
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.onnx_ops.indexing import cut
+from mavcg.importers.onnx_ops.rotation import rotate
+
+_CACHE_AXES = (0, 2, 1)  # of a cache [batch, heads, room, size]: those along which batch, tokens and heads lie
+_OPTIONS: Mapping[str, int] = {"smooth_softmax": 0, "qk_output": 0, "sliding_window_cache": 0, "kv_cache_bit_width": 0}
+_ABSENT = {11: "head_sink", 12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight"}
+
+
+@dataclass(frozen=True)
+class _TokenPlaces:
+    """Places of the tokens of a run in their sequences.
+
+    places: i64 [batch or 1, tokens]. keys: i64 [batch], those of a sequence with this run's; None: this run's alone.
+    """
+
+    places: Value
+    keys: Value | None
+
+
+@round_once
+def group_query_attention(call: OnnxCall) -> Results:
+    """Import GroupQueryAttention, with rotation of queries and keys, a window and a soft cap."""
+    _check_form(call)
+    query, key, value = _split_heads(call)
+    batch, tokens, heads, size = query.shape
+    caches = call.maybe(3), call.maybe(4)
+    times = _token_places(call, caches, query, key)
+    if call.attr_bool("do_rotary"):
+        query, key = _rotate_heads(call, query, key, times.places)
+    present = [_write_cache(call, cache, x, times) for cache, x in zip(caches, (key, value), strict=True)]
+    causal, window = call.attr_bool("causal", True), call.attr_int("local_window_size", -1)
+    made = call.add(
+        "attention",
+        query,
+        *present,
+        _bias(call, present[0]),
+        times.keys,
+        scale=call.attr_float("scale", 0.0) or 1 / sqrt(size),
+        causal=causal,
+        heads_first=True,
+        window=max(0, window),
+        softcap=call.attr_float("softcap", 0.0),
+    )
+    return call.reshape(made, (batch, tokens, heads * size)), *present
+
+
+def _check_form(call: OnnxCall) -> None:
+    """Check that the node has no option without an implementation. Raises: UnsupportedOp."""
+    for name, usual in _OPTIONS.items():
+        if call.attr_int(name, usual) != usual:
+            raise call.unsupported(f"{name} {call.attr_int(name)}", f"{name} {usual}")
+    for name in ("k_quant_type", "v_quant_type"):
+        if call.attr_str(name, "NONE") != "NONE":
+            raise call.unsupported(f"{name} {call.attr_str(name)}", "caches that are not quantised")
+    for number, name in _ABSENT.items():
+        if call.maybe(number) is not None:
+            raise call.unsupported(f"an input {name}", "nodes without it")
+
+
+def _split_heads(call: OnnxCall) -> tuple[Value, Value, Value]:
+    """Return query, key and value as [batch, tokens, heads, size], of one packed input or of three."""
+    heads, key_heads = call.attr_int("num_heads"), call.attr_int("kv_num_heads")
+    if heads < 1 or key_heads < 1 or heads % key_heads:
+        raise call.fail(f"num_heads {heads} and kv_num_heads {key_heads}")
+    query, key, value = call.input(0, rank=3), call.maybe(1), call.maybe(2)
+    packed = key is None and value is None
+    batch, tokens, hidden = query.shape
+    count = heads + 2 * key_heads if packed else heads
+    size = hidden // count
+    if not size or hidden % count:
+        raise call.fail(f"{query.type} in {count} heads")
+    query = call.reshape(query, (batch, tokens, count, size))
+    if packed:
+        ends = (0, heads, heads + key_heads, count)
+        first, second, third = (cut(call, query, {2: (begin, end, 1)}) for begin, end in pairwise(ends))
+        return first, second, third
+    if key is None or value is None or any(x.shape != (batch, tokens, key_heads * size) for x in (key, value)):
+        raise call.unsupported(
+            f"key {key and key.type} and value {value and value.type}", f"[{batch}, {tokens}, {key_heads * size}]"
+        )
+    shape = (batch, tokens, key_heads, size)
+    return query, call.reshape(key, shape), call.reshape(value, shape)
+
+
+def _token_places(call: OnnxCall, caches: tuple[Value | None, Value | None], query: Value, key: Value) -> _TokenPlaces:
+    """Return the places of the run's tokens, and the numbers of keys. Raises: MavcgError for caches of other shapes."""
+    batch, tokens, _, _ = query.shape
+    steps = constant(np.arange(tokens, dtype=np.int64).reshape(1, tokens))
+    if all(cache is None or not cache.type.elements for cache in caches):
+        return _TokenPlaces(steps, None)
+    for cache in caches:
+        room = cache.shape[2] if cache is not None and cache.rank == 4 else 0
+        if cache is None or cache.shape != (batch, key.shape[2], room, key.shape[3]) or room < tokens:
+            need = f"[{batch}, {key.shape[2]}, at least {tokens}, {key.shape[3]}]"
+            raise call.fail(f"a cache {cache and cache.type} where {need} is needed")
+    last, valid = call.input(5), call.maybe(16)
+    if last.type.elements != batch or (valid is not None and valid.type.elements != batch):
+        raise call.fail(f"seqlens_k {last.type} for {batch} sequences")
+    total = call.add("add", _column(call, last), call.scalar(1, constant(np.int64(0))))
+    if valid is not None:
+        begin = call.add("sub", total, _column(call, valid))
+    elif tokens > 1:  # of a first prompt fewer tokens than these may count
+        begin = call.add("max", call.add("sub", total, constant(np.int64(tokens))), constant(np.int64(0)))
+    else:
+        begin = _column(call, last)
+    keys = total if tokens == 1 and valid is None else call.add("add", begin, constant(np.int64(tokens)))
+    places = begin if tokens == 1 else call.add("add", begin, steps)
+    return _TokenPlaces(places, call.reshape(keys, (batch,)))
+
+
+def _column(call: OnnxCall, lengths: Value) -> Value:
+    return call.reshape(call.cast(lengths, "i64"), (lengths.type.elements, 1))
+
+
+def _rotate_heads(call: OnnxCall, query: Value, key: Value, places: Value) -> tuple[Value, Value]:
+    """Return query and key rotated by the angles of their tokens' places, or of the input position_ids."""
+    cos, sin, ids = call.input(7, rank=2), call.input(8, rank=2), call.maybe(9)
+    batch, tokens, _, size = query.shape
+    if cos.shape != sin.shape or not 0 < 2 * cos.shape[1] <= size:
+        raise call.fail(f"caches {cos.type} and {sin.type} for heads of {size}")
+    if ids is not None and ids.shape != (batch, tokens):
+        raise call.fail(f"position_ids {ids.type} where [{batch}, {tokens}] is needed")
+    angles = []
+    for cache in (cos, sin):
+        rows = indices.gather_along(call, cache, places if ids is None else ids, 0)
+        angles.append(call.reshape(rows, (rows.shape[0], tokens, 1, rows.shape[2])))
+    interleaved = call.attr_bool("rotary_interleaved")
+    cos, sin = angles
+    return rotate(call, query, cos, sin, interleaved), rotate(call, key, cos, sin, interleaved)
+
+
+def _write_cache(call: OnnxCall, cache: Value | None, x: Value, times: _TokenPlaces) -> Value:
+    """Return a cache with the keys or values of the run, x [batch, tokens, heads, size], in their places."""
+    if cache is None or times.keys is None:
+        return call.transpose(x, (0, 2, 1, 3))
+    places = call.reshape(times.places, (*times.places.shape, 1))
+    return indices.write_rows(call, cache, places, x, _CACHE_AXES)
+
+
+def _bias(call: OnnxCall, key: Value) -> Value | None:
+    """Return what is added to scores. Raises: UnsupportedOp for one of another length than the cache."""
+    bias = call.maybe(10)
+    if bias is not None and (bias.rank != 4 or bias.shape[3] != key.shape[2]):
+        raise call.unsupported(f"attention_bias {bias.type}", f"one for the {key.shape[2]} keys of the cache")
+    return bias
+
+
+HANDLERS: Mapping[str, Handler] = {"GroupQueryAttention": group_query_attention}
