@@ -27,12 +27,13 @@ def without_state_copies(lowered: LoweredGraph) -> LoweredGraph:
     """Return the lowered graph without copies of a whole state from its old value to its new one.
 
     Such a copy precedes a scatter, as of new rows into a cache. Where it alone reads the old value, and nothing
-    accesses the new one before it, both are one buffer (hold_states), so that only what is scattered is written.
+    accesses the new one before it, both are one buffer (hold_states), so that only what is scattered is written. A
+    graph with loops, which repeat their steps, stays as it is.
     """
     places, steps = lowered.storage.locations, lowered.steps
     roots = [{places[o.tensor].root for o in step.operands if o.tensor in places} for step in steps]
     dropped = set[int]()
-    for state in lowered.graph.states:
+    for state in () if lowered.storage.loops else lowered.graph.states:
         readers = [i for i, of_step in enumerate(roots) if state.input in of_step]
         users = [i for i, of_step in enumerate(roots) if state.output in of_step]
         if len(readers) == 1 and readers[0] == min(users, default=-1) and _copies_in_place(lowered, readers[0]):
