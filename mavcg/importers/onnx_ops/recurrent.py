@@ -87,7 +87,7 @@ def _slice(call: OnnxCall, x: Value, starts: Sequence[int], stops: Sequence[int]
 
 
 @round_once
-@known_at_build("W", "R", "B", "sequence_lens", "P")
+@known_at_build("W", "R", "B", "P")
 def lstm(call: OnnxCall) -> Results:
     """Import LSTM."""
     return long_short_term(call, _read_weights)
@@ -127,7 +127,7 @@ def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
 
 
 @round_once
-@known_at_build("W", "R", "B", "sequence_lens")
+@known_at_build("W", "R", "B")
 def gru(call: OnnxCall) -> Results:
     """Import GRU: gates z, r, h."""
     linear_before_reset = call.attr_bool("linear_before_reset")
@@ -163,7 +163,7 @@ def gru(call: OnnxCall) -> Results:
 
 
 @round_once
-@known_at_build("W", "R", "B", "sequence_lens")
+@known_at_build("W", "R", "B")
 def rnn(call: OnnxCall) -> Results:
     """Import RNN: one gate."""
 
@@ -215,17 +215,17 @@ def _recurrent(
     reversed_of = names[direction]
     if not steps or (steps * len(reversed_of) > MOST_STEPS and not call.emitter.loops):
         raise call.unsupported(f"{steps} time steps in {len(reversed_of)} directions", f"1 to {MOST_STEPS}")
-    lengths = call.maybe_array(4, "sequence_lens")
-    if lengths is not None and (lengths != steps).any():
-        raise call.unsupported("sequences of different lengths", "all as long as the input")
+    valid = _valid_steps(call, steps, batch)
     sequences: list[Value] = []
     last: list[State] = []
     for number, backwards in enumerate(reversed_of):
         d = _direction(call, read_weights(call, number), number, gates, width, defaults)
+        if valid is not None and d.weights.times_state is not None:
+            raise call.unsupported("sequences of different lengths", "all as long as the input")
         state = tuple(_initial(call, 5 + i, number, batch, d, batch_first) for i in range(states))
         flat = call.reshape(x, (steps * batch, width))
         sums = d.input_sums(flat, bias_of(d).astype(DTYPES[x.dtype]))
-        sequence, state = _iterate(call, make_step(d, number), sums, state, steps, backwards)
+        sequence, state = _iterate(call, make_step(d, number), sums, state, backwards, valid)
         sequences.append(sequence)
         last.append(state)
     results: list[Value | None] = [_join(call, sequences, 1) if call.required[0] else None]
@@ -241,27 +241,62 @@ def _recurrent(
     return tuple(results)
 
 
-def _iterate(call: OnnxCall, step: Step, sums: Value, state: State, steps: int, backwards: bool) -> tuple[Value, State]:
+def _valid_steps(call: OnnxCall, steps: int, batch: int) -> Value | None:
+    """Return which time steps are within each sequence, [steps, batch, 1], of bool; None if all are.
+
+    Raises: MavcgError for known lengths that are not 1 to `steps`, and for another number of them.
+    """
+    lengths = call.maybe(4)
+    if lengths is None:
+        return None
+    if lengths.shape != (batch,) or lengths.dtype != "i32":
+        raise call.fail(f"its input sequence_lens is {lengths.type} where i32[{batch}] is needed")
+    known = lengths.array
+    if known is not None and ((known < 1) | (known > steps)).any():
+        raise call.fail(f"sequence_lens {known.tolist()} of sequences of {steps} time steps; give 1 to {steps}")
+    if known is not None and (known == steps).all():
+        return None
+    times = constant(np.arange(steps, dtype=np.int32)[:, None])
+    return call.reshape(call.add("less", times, call.reshape(lengths, (1, batch))), (steps, batch, 1))
+
+
+def _within(call: OnnxCall, step: Step, valid: Value | None, x: Value, state: State) -> tuple[Value, State]:
+    """Return the hidden state that a time step outputs, and its state: zeros and the state before it where it is after
+    the end of a sequence. valid: [batch, 1]; None: it is within all."""
+    made = step(x, state)
+    if valid is None:
+        return made[0], made
+    held = tuple(call.add("where", valid, new, old) for new, old in zip(made, state, strict=True))
+    return call.add("where", valid, made[0], call.scalar(0.0, made[0])), held
+
+
+def _iterate(
+    call: OnnxCall, step: Step, sums: Value, state: State, backwards: bool, valid: Value | None
+) -> tuple[Value, State]:
     """Return the hidden states of all time steps, [steps, 1, batch, hidden], and the state after the last one.
 
-    sums: [steps * batch, gates * hidden]. The first is that of one step if no node reads it.
+    sums: [steps * batch, gates * hidden]. The first is that of one step if no node reads it. valid: as of _valid_steps.
+    Backwards, the state stays as it was at first until the end of its sequence.
     """
-    batch, width = sums.shape[0] // steps, sums.shape[1]
+    batch, width = state[0].shape[0], sums.shape[1]
+    steps = sums.shape[0] // batch
     loop = new_loop(call, steps)
     if loop is not None:
         rows = call.reshape(sums, (steps, batch, width))
         part = loop.row(rows, backwards)
         own = tuple(loop.state(value) for value in state)
-        made = step(part, own)
+        keep = None if valid is None else loop.row(valid, backwards)
+        hidden, made = _within(call, step, keep, part, own)
         loop.end(made)
-        hidden = call.reshape(made[0], (1, batch, made[0].shape[1]))
+        hidden = call.reshape(hidden, (1, *hidden.shape))
         sequence = loop.stack(hidden, backwards) if call.required[0] else hidden
         return sequence, tuple(loop.final(i) for i in range(len(own)))
     by_time: dict[int, Value] = {}
     for t in range(steps - 1, -1, -1) if backwards else range(steps):
         part = _slice(call, sums, (t * batch, 0), ((t + 1) * batch, width)) if steps > 1 else sums
-        state = step(part, state)
-        by_time[t] = call.reshape(state[0], (1, 1, batch, state[0].shape[1]))
+        keep = None if valid is None else call.reshape(_slice(call, valid, (t, 0, 0), (t + 1, batch, 1)), (batch, 1))
+        hidden, state = _within(call, step, keep, part, state)
+        by_time[t] = call.reshape(hidden, (1, 1, *hidden.shape))
     return _join(call, [by_time[t] for t in range(steps)], 0) if call.required[0] else by_time[0], state
 
 

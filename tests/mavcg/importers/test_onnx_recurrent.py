@@ -101,6 +101,45 @@ def test_batch_first(tmp_path: Path, op: str) -> None:
         assert np.abs(mine - theirs.transpose(perm)).max() <= 1e-5
 
 
+def with_lengths(path: Path, known: list[int] | None) -> None:
+    """Give the operator of a model the lengths of its sequences, known or as an input of the model."""
+    made = onnx.load(path)
+    made.graph.node[0].input[4] = "lengths"
+    if known is None:
+        made.graph.input.append(onnx.helper.make_tensor_value_info("lengths", 6, [BATCH]))
+    else:
+        made.graph.initializer.append(onnx.helper.make_tensor("lengths", 6, [BATCH], known))
+    onnx.save(made, path)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("steps", [5, 9])
+def test_sequences_of_different_lengths(tmp_path: Path, op: str, known: bool, steps: int) -> None:
+    for lengths in ([steps, 1], [3, 4], [2, steps]):
+        for direction, states in (("bidirectional", True), ("reverse", False)):
+            path = tmp_path / "m.onnx"
+            arrays = model(path, op, steps, states, direction=direction)
+            with_lengths(path, lengths if known else None)
+            arrays |= {} if known else {"lengths": np.array(lengths, np.int32)}
+            want = onnxruntime.InferenceSession(str(path)).run(None, arrays)
+            for loops in (False, True):
+                graph = import_onnx(path, loops=loops)
+                have = run(graph, *(arrays[name] for name in graph.inputs))
+                for mine, theirs in zip(have, want, strict=True):
+                    np.testing.assert_allclose(mine, theirs, 1e-5, 1e-5)
+
+
+def test_lengths_that_are_no_lengths(tmp_path: Path) -> None:
+    for lengths in ([0, 5], [6, 1]):
+        model(tmp_path / "m.onnx", "GRU")
+        with_lengths(tmp_path / "m.onnx", lengths)
+        with pytest.raises(
+            MavcgError, match=r"'r' \(GRU\): sequence_lens \[.*\] of sequences of 5 time steps; give 1 to 5"
+        ):
+            import_onnx(tmp_path / "m.onnx")
+
+
 @pytest.mark.parametrize(
     ("attributes", "words"),
     [

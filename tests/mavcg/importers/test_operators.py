@@ -21,7 +21,7 @@ from bench.onnx_node_tests import cases  # noqa: E402
 NEEDED = re.compile(r"its (?:input )?(.*?)(?: \(%.*\))? is known only")
 DECLARED = {format: {o.name: o for o in listed} for format, listed in operators().items()}
 # Without a node test that has it as an input; LSTM, whose handler reads it in the same function, has one.
-ABSENT = {"GRU": {"sequence_lens"}, "RNN": {"sequence_lens"}, "DFT": {"dft_length"}}
+ABSENT = {"DFT": {"dft_length"}}
 
 
 def needed_by_node_tests(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[bool]]]:

@@ -19,7 +19,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run
 from mavcg.toolchain.target import host_target
 from tests.conftest import examples
-from tests.mavcg.importers.test_onnx_recurrent import GATES, model
+from tests.mavcg.importers.test_onnx_recurrent import GATES, model, with_lengths
 from tests.mavcg.memory.test_loop_storage import random_loops
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -67,6 +67,13 @@ def test_recurrent_operators(tmp_path: Path, op: str, direction: str, states: bo
 )
 def test_forms_of_recurrent_operators(tmp_path: Path, op: str, attributes: dict[str, Any]) -> None:
     same_bits(tmp_path / "m.onnx", model(tmp_path / "m.onnx", op, STEPS, **attributes))
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_sequences_of_different_lengths(tmp_path: Path, op: str) -> None:
+    arrays = model(tmp_path / "m.onnx", op, STEPS, direction="bidirectional")
+    with_lengths(tmp_path / "m.onnx", None)
+    same_bits(tmp_path / "m.onnx", arrays | {"lengths": np.array([4, STEPS], np.int32)})
 
 
 def test_a_layer_of_any_length_has_one_body(tmp_path: Path) -> None:
