@@ -96,7 +96,8 @@ class QConv2d(EightBitConvolution):
     or multiplier and shift [2, ..]. The bias includes the zero point of x; its parts are for inputs taken as i8, for
     inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits.
     residual: N, H, W, C, 8 bits, the last operand, which `sum` adds before the result is rounded again; `sum` may also
-    only scale the rounded result. A row of work is a row of output pixels, or, where by_channels, a panel.
+    only scale the rounded result. free_rows: as in Convolution. A row of work is a row of output pixels, or, where
+    by_channels, a panel.
     """
 
     x: View
@@ -114,6 +115,7 @@ class QConv2d(EightBitConvolution):
     bounded: bool = False
     residual: View | None = None
     sum: QuantizedSum | None = None
+    free_rows: bool = False
 
     @property
     def residual_operand(self) -> int:
@@ -186,6 +188,11 @@ class EightBitDepthwise(RowKernel):
     narrow: bool
 
     @property
+    def free_rows(self) -> bool:
+        """True if a run computes only the first rows, as many as it has (docs/lengths.md)."""
+        return False
+
+    @property
     @abstractmethod
     def weight_bytes(self) -> int:
         """Size of one weight in bytes: 1 for i8, 2 for i16."""
@@ -211,6 +218,7 @@ class QDepthwise(EightBitDepthwise):
 
     Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [1, C'], or multiplier and shift [2, C'].
     The bias includes the zero point of x, as in QConv2d. narrow: no weight is -128. shift, bounded: as in QConv2d.
+    free_rows: as in Convolution.
     """
 
     x: View
@@ -222,6 +230,7 @@ class QDepthwise(EightBitDepthwise):
     narrow: bool
     shift: bool = False
     bounded: bool = False
+    free_rows: bool = False
 
     @property
     def family(self) -> str:

@@ -48,6 +48,8 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     plan = replace(longest, lowered=free.lowered, selection={"strategy": ENGINE})
     plan = run_stages(plan, context, LAY_OUT)
     program = plan.program
+    # Parts of rows would lie in another order than indices.
+    assert all(step.rows == low.spec.rows for step, low in zip(program.steps, free.lowered.steps, strict=True))
     inputs, outputs = ([axes[name] for name in names] for names in (most.inputs, most.outputs))
     return replace(plan, program=_with_dimension(program, dimension, free.counted, inputs, outputs))
 

@@ -18,6 +18,10 @@ from mavcg.kernels.builder.nest import Nest, NestKernel
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.matmul import MatMul, as_image
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.int8.matmul import QMatMul
+from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
+from mavcg.kernels.int8.means import QMeanSpec
+from mavcg.kernels.int8.specs import QConv2d, QDepthwise
 from mavcg.kernels.tensor.arg_reduce import ArgReduce
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
@@ -49,6 +53,11 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         MatMul: ("batch",),
         PadBorder: ("out",),
         Pool: ("x", "out"),
+        QAvgPoolSpec: ("x", "out"),
+        QConv2d: ("x", "out", "residual"),
+        QDepthwise: ("x", "out"),
+        QMatMul: ("batch",),
+        QMeanSpec: ("kept",),
         Reduce: ("kept",),
         Softmax: ("outer",),
         TransposeSpec: ("nest",),
@@ -121,6 +130,8 @@ def _single_rows(spec: KernelSpec, count: int) -> KernelSpec:
         return replace(spec, nest=_single(spec.nest, count))  # type: ignore[call-arg]
     if isinstance(spec, FlatIndexSpec) and spec.nest.shape[0] % count == 0:
         return replace(spec, nest=_single(spec.nest, count))
+    if isinstance(spec, QMeanSpec) and spec.kept.shape[0] % count == 0:
+        return replace(spec, kept=_single(spec.kept, count))
     return spec
 
 
@@ -140,7 +151,9 @@ def _in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
     Lowering cut the pixels of a product into rows of a length that depends on their number.
     """
     spec = step.spec
-    if not isinstance(spec, Conv2d):
+    if isinstance(spec, QDepthwise):
+        return replace(step, spec=replace(spec, free_rows=True))
+    if not isinstance(spec, Conv2d | QConv2d):
         return step
     spec = replace(spec, free_rows=True)
     if spec.kernel != (1, 1) or spec.stride != (1, 1) or not step.operands[0].tensor:
@@ -193,10 +206,10 @@ def _plain(spec: KernelSpec) -> KernelSpec:
         elif isinstance(value, Nest):
             strides = tuple(_meaningful(value.shape, strides) for strides in value.strides)
             plain[name] = replace(value, strides=strides)
-    if isinstance(spec, MatMul):
+    if isinstance(spec, MatMul | QMatMul):
         for name in ("a_strides", "b_strides", "out_strides", "residual_strides"):
-            if (strides := getattr(spec, name)) is not None:
-                plain[name] = (*_meaningful(spec.batch, strides[:-2]), *strides[-2:])
+            if (own := getattr(spec, name, None)) is not None:
+                plain[name] = (*_meaningful(spec.batch, own[:-2]), *own[-2:])
     return replace(spec, **plain) if plain else spec
 
 

@@ -28,7 +28,7 @@ def channel_groups(
     type rows stay whole, as measured.
     """
     team = core_team(clusters, counts)
-    if len(team.counts) < 2 or not spec.rows:
+    if len(team.counts) < 2 or not spec.rows or spec.free_rows:
         return None
     seconds = [1 / core.ghz for core in team.cores]
     unplanned, _ = call_rows(spec)

@@ -20,7 +20,7 @@ from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.choose.tiles.work import KernelWork, work_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.spec import Conv2d, Convolution
 from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import KernelSpec
@@ -48,7 +48,7 @@ def plan_tiles(
     counts = tuple((together or {}).get(label, 0) for label in cores)
     planned: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
-        free_rows, scale = isinstance(spec, Conv2d) and spec.free_rows, 1
+        free_rows, scale = isinstance(spec, Convolution) and spec.free_rows, 1
         planned_for = spec
         if isinstance(spec, Conv2d) and spec.single_pixels:
             planned_for, scale = spec.in_runs, spec.run_pixels

@@ -1,0 +1,53 @@
+"""8-bit models with a bounded dimension: onnxruntime's values, and the bits of kernels for each length."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.specs.dimension import Dimension
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from onnxruntime.quantization import CalibrationDataReader, quantize_static  # noqa: E402
+
+from tests.mavcg.model.bounded_models import Tokens, images_model  # noqa: E402
+from tests.mavcg.model.test_bounded_rows import assert_same  # noqa: E402
+
+
+class Calibration(CalibrationDataReader):  # type: ignore[misc]
+    """Random inputs of a shape."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        rng = np.random.default_rng(0)
+        self.inputs = iter([{"x": rng.standard_normal(shape).astype(np.float32)} for _ in range(3)])
+
+    def get_next(self) -> Any:
+        return next(self.inputs, None)
+
+
+def assert_right(path: Path, shape: tuple[int | None, ...], dimension: Dimension, lengths: tuple[int, ...]) -> None:
+    def shaped(length: int) -> tuple[int, ...]:
+        return tuple(length if d is None else d for d in shape)
+
+    eight_bits = path.with_name("eight_bits.onnx")
+    quantize_static(str(path), str(eight_bits), Calibration(shaped(dimension.most)))
+    rng = np.random.default_rng(3)
+    inputs = {n: {"x": rng.standard_normal(shaped(n)).astype(np.float32)} for n in lengths}
+    assert_same(eight_bits, {"x": shape}, dimension, inputs, lengths[1:2])
+
+
+def test_products_of_tokens(tmp_path: Path) -> None:
+    net = Tokens(24)
+    net.linear(40)
+    net.activation("Relu")
+    net.residual()
+    assert_right(net.save(tmp_path / "m.onnx"), (1, None, 24), Dimension("tokens", 1, 67), (1, 7, 66, 67))
+
+
+@pytest.mark.long
+def test_images_with_a_bounded_batch(tmp_path: Path) -> None:
+    path = images_model(tmp_path / "m.onnx")
+    assert_right(path, (None, 3, 10, 10), Dimension("batch", 1, 5), (1, 2, 3, 4, 5))
