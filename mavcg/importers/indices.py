@@ -2,14 +2,18 @@
 
 flat_index checks indices and converts them to offsets: at import if they are known, else by a kernel that ends the run
 with an error status for an index out of range. from_end: negative indices count from the end (ONNX); else they are out
-of range (TFLite).
+of range (TFLite). known_range makes the indices of a range.
 """
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from mavcg.graph import Array
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.specs.kernel import dense_strides
 
 _INDEX_TYPES = ("i32", "i64")
@@ -149,3 +153,21 @@ def _flat(
         raise call.fail(f"indices are {indices.type}; {' or '.join(_INDEX_TYPES)} are needed")
     attrs = {"lengths": tuple(lengths), "strides": tuple(strides), "offsets": tuple(offsets), "from_end": from_end}
     return call.add("flat_index", indices, **attrs)
+
+
+def known_range(call: NodeCall, start: Array, limit: Array, delta: Array) -> Value:
+    """Return the numbers start, start + delta, .. before limit, of their type.
+
+    Raises: MavcgError for a delta of 0, numbers that are not finite, and a result that is too large.
+    """
+    if any(v.size != 1 for v in (start, limit, delta)) or len({v.dtype for v in (start, limit, delta)}) > 1:
+        raise call.fail("start, limit and delta; three scalars of one type are needed")
+    first, end, step = (v.reshape(()).item() for v in (start, limit, delta))
+    if step == 0 or not all(math.isfinite(v) for v in (first, end, step)):
+        raise call.fail(f"from {first} to {end} by {step}; finite numbers and a step other than 0 are needed")
+    count = max(math.ceil((end - first) / step), 0) if isinstance(step, float) else max(-((first - end) // step), 0)
+    size = count * start.dtype.itemsize
+    if size > LARGEST_BYTES:
+        raise call.fail(f"a result of {count} elements takes {size} bytes; at most {LARGEST_BYTES}")
+    call.emitter.count_bytes(size, call.location)
+    return constant((first + np.arange(count) * step).astype(start.dtype))

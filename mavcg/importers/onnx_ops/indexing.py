@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mavcg.graph import Array
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
+from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -49,43 +48,6 @@ def _reduction(call: OnnxCall) -> str:
     return reduction
 
 
-@known_at_build("condition")
-def compress(call: OnnxCall) -> Results:
-    """Import Compress: the slices along an axis, or elements without one, where a known condition is true."""
-    x, condition = call.input(0), call.array(1, "condition")
-    if condition.ndim != 1 or condition.dtype != np.bool_:
-        raise call.fail("its input condition is not a list of bools")
-    if "axis" in call.attrs:
-        axis = call.axis(call.attr_int("axis"), x.rank)
-    else:
-        x, axis = call.reshape(x, (x.type.elements,)), 0
-    return indices.gather_along(call, x, constant(np.flatnonzero(condition).astype(np.int64)), axis)
-
-
-@known_at_build("sequence_lens")
-def reverse_sequence(call: OnnxCall) -> Results:
-    """Import ReverseSequence: the first elements along the time axis in reverse order, as many as known for a batch."""
-    x, lengths = call.input(0, rank_min=2), call.ints(1, "sequence_lens")
-    time, batch = call.attr_int("time_axis", 0), call.attr_int("batch_axis", 1)
-    if {time, batch} != {0, 1}:
-        raise call.fail(f"time_axis {time} and batch_axis {batch}; they are 0 and 1, or 1 and 0")
-    steps = x.shape[time]
-    if len(lengths) != x.shape[batch] or not all(0 <= n <= steps for n in lengths):
-        raise call.fail(f"sequence_lens {list(lengths)} of {x.shape[batch]} sequences of {steps}")
-    order = np.tile(np.arange(steps), (len(lengths), 1))
-    for row, length in zip(order, lengths, strict=True):
-        row[:length] = row[:length][::-1]
-    rows = order * x.shape[1] + np.arange(len(lengths))[:, None] if batch else order + _firsts(lengths, steps)
-    flat = call.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
-    chosen = rows.T if batch else rows
-    return indices.gather_along(call, flat, constant(np.ascontiguousarray(chosen, np.int64)), 0)
-
-
-def _firsts(lengths: Sequence[int], steps: int) -> Array:
-    """Return the row of each sequence's first element, where sequences lie one after the other: [sequences, 1]."""
-    return np.arange(len(lengths))[:, None] * steps
-
-
 _GATHERING: Mapping[str, Handler] = {
     "Gather": gather,
     "GatherElements": gather_elements,
@@ -93,8 +55,6 @@ _GATHERING: Mapping[str, Handler] = {
     "Scatter": scatter_elements,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
-    "Compress": compress,
-    "ReverseSequence": reverse_sequence,
 }
 
 

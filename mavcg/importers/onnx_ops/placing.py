@@ -58,12 +58,14 @@ def indices_of_largest(call: OnnxCall, x: Value, view: PaddedWindow) -> Value:
     tap_numbers = constant(np.arange(count, dtype=np.int32))
     first = call.add("where", found, tap_numbers, constant(np.array(count, np.int32)))
     first = call.add("reduce_min", first, axes=(4,), keepdims=False)
-    count_size(call, batch * channels * math.prod(out), 8)
-    planes = np.arange(batch * channels).reshape(batch, channels, 1, 1) * (h * w)
-    base = constant((planes + rows[:, None] * step_h + columns * step_w).astype(np.int64))
+    count_size(call, batch * channels + math.prod(out), 8)
+    planes = constant((np.arange(batch * channels) * (h * w)).reshape(batch, channels, 1, 1).astype(np.int64))
+    corners = constant((rows[:, None] * step_h + columns * step_w).astype(np.int64))
     # Without a largest element, as among NaN, it is the window's corner.
     chosen = indices.gather_along(call, constant(np.array([*numbers, 0], np.int64)), first, 0)
-    return call.reshape(call.add("add", base, chosen), (batch, channels, *out[2 - len(lengths) :]))
+    # In two steps, since the sum of both constants has as many elements as the result.
+    places = call.add("add", call.add("add", chosen, corners), planes)
+    return call.reshape(places, (batch, channels, *out[2 - len(lengths) :]))
 
 
 @known_at_build("output_shape")

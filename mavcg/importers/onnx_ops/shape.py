@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mavcg.graph import DTYPES, type_of
+from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_BYTES
@@ -205,16 +205,7 @@ def count_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
 @known_at_build("start", "limit", "delta", result=True)
 def arange(call: OnnxCall) -> Results:
     """Import Range, whose inputs must be known at import."""
-    start, limit, delta = (call.array(i, ("start", "limit", "delta")[i]) for i in range(3))
-    if any(v.size != 1 for v in (start, limit, delta)) or len({v.dtype for v in (start, limit, delta)}) > 1:
-        raise call.fail("start, limit and delta; three scalars of one type are needed")
-    first, end, step = (v.reshape(()).item() for v in (start, limit, delta))
-    if step == 0 or not all(math.isfinite(v) for v in (first, end, step)):
-        raise call.fail(f"from {first} to {end} by {step}; finite numbers and a step other than 0 are needed")
-    count = max(math.ceil((end - first) / step), 0) if isinstance(step, float) else max(-((first - end) // step), 0)
-    count_size(call, count, start.dtype.itemsize)
-    dtype = DTYPES[type_of(start).dtype]
-    return constant((first + np.arange(count) * step).astype(dtype))
+    return indices.known_range(call, *(call.array(i, name) for i, name in enumerate(("start", "limit", "delta"))))
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -24,6 +24,7 @@ from mavcg.importers.onnx_ops import (
     resize,
     sampling,
     scans,
+    selecting,
     shape,
     transformers,
     trees,
@@ -47,6 +48,7 @@ FAMILIES = (
     resize,
     sampling,
     scans,
+    selecting,
     shape,
 )
 MICROSOFT = "com.microsoft"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
@@ -287,6 +288,12 @@ def rank(call: TfliteCall) -> Results:
     return constant(np.array(call.input(0).rank), "i32")
 
 
+@known_at_build("start", "limit", "delta", result=True)
+def range_(call: TfliteCall) -> Results:
+    """Import RANGE: start, start + delta, .. before limit, which must be known."""
+    return indices.known_range(call, *(call.array(i, name) for i, name in enumerate(("start", "limit", "delta"))))
+
+
 HANDLERS: Mapping[str, Handler] = {
     "BROADCAST_TO": broadcast_to,
     "CONCATENATION": concatenation,
@@ -297,6 +304,7 @@ HANDLERS: Mapping[str, Handler] = {
     "PACK": pack,
     "PAD": pad,
     "PADV2": pad_v2,
+    "RANGE": range_,
     "RANK": rank,
     "RESHAPE": reshape,
     "REVERSE_V2": reverse_v2,

@@ -18,6 +18,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="sizes are compared with
 from onnx import helper, numpy_helper  # noqa: E402
 
 from tests.conftest import examples  # noqa: E402
+from tests.mavcg.importers.one_node import save  # noqa: E402
 
 SHORT = settings(
     max_examples=examples(40, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -215,3 +216,19 @@ def test_a_slice_that_starts_before_the_first_element(tmp_path: Path) -> None:
 
     assert graph.shape("y") == (1,)
     np.testing.assert_array_equal(run(graph, x)[0], [0.0])
+
+
+@pytest.mark.parametrize("op", ["OneHot", "MaxPool"])
+def test_results_of_a_run_are_not_counted_among_what_the_import_computes(
+    op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mavcg.importers.emitter.MOST_BYTES", 20_000)
+    if op == "OneHot":
+        numbers = {"x": np.arange(128)}
+        known = {"depth": np.array(128), "values": np.array([0, 1], np.float32)}
+        path = save(tmp_path / "m.onnx", op, numbers, [("y", "float32")], 13, known)
+    else:
+        image, outputs = {"x": np.zeros((1, 4, 40, 40), np.float32)}, [("y", "float32"), ("i", "int64")]
+        path = save(tmp_path / "m.onnx", op, image, outputs, 13, kernel_shape=[2, 2])
+
+    assert import_onnx(path).types["y" if op == "OneHot" else "i"].bytes > 20_000

@@ -270,6 +270,8 @@ MOVES = {
     "cast-f32": simple("CAST", (7, "i32"), options="CastOptions", inDataType=2, outDataType=0),
     "cast-bool": simple("CAST", (7, "bool"), options="CastOptions", inDataType=6, outDataType=0),
     "shape": simple("SHAPE", (7, 2, 3), out="i32", options="ShapeOptions", outType=2),
+    "range": simple("RANGE", np.int32(3), np.int32(17), np.int32(4), out="i32"),
+    "range-down": simple("RANGE", np.float32(2.5), np.float32(-1), np.float32(-0.5)),
     "rank": simple("RANK", (7, 2, 3), out="i32"),
 }
 RESIZES = {
