@@ -49,19 +49,22 @@ def isolated(chains: Sequence[Chain], kind: str, folder: Path) -> list[Judged]:
 
 def outcomes_of(seed: int, numbers: Sequence[int], folder: Path) -> list[Outcome]:
     """Judge the chains of one library; raises nothing: what goes wrong is a verdict."""
+    chains: dict[int, Chain] = {}
+    outcomes = []
+    for number in numbers:
+        try:
+            chains[number] = random_chain(seed, number)
+        except Exception as error:
+            outcomes.append(results.outcome(number, None, _crash(error)))
     try:
-        chains = [random_chain(seed, number) for number in numbers]
-        done = judged(chains, build_of(numbers[0]), folder)
+        done = judged(list(chains.values()), build_of(numbers[0]), folder) if chains else []
     except Exception as error:
-        done = [Judged(Verdict(CRASH, f"{type(error).__name__}: {error}"[:300]))] * len(numbers)
-        chains = []
-    known = {number: (chain, one) for number, chain, one in zip(numbers, chains, done, strict=False)}
-    return [
-        results.outcome(number, known[number][0], known[number][1])
-        if number in known
-        else results.outcome(number, None, one)
-        for number, one in zip(numbers, done, strict=True)
-    ]
+        done = [_crash(error)] * len(chains)
+    return outcomes + [results.outcome(*one) for one in zip(chains, chains.values(), done, strict=True)]
+
+
+def _crash(error: Exception) -> Judged:
+    return Judged(Verdict(CRASH, f"{type(error).__name__}: {error}"[:300]))
 
 
 def shrink(chain: Chain, found: Verdict, kind: str, folder: Path) -> tuple[Chain, Verdict]:
@@ -143,8 +146,10 @@ def main() -> None:
         results.append(options.seed, outcomes)
         done += outcomes
         for outcome in outcomes:
-            if outcome.status in FAULTS:
+            if outcome.status in FAULTS and outcome.format:
                 keep_shrunk(options.seed, outcome)
+            elif outcome.status in FAULTS:
+                print(f"{outcome.status}: {outcome.number}: {outcome.reason}", file=sys.stderr, flush=True)
         if len(done) // BATCH % 20 == 0:
             print(results.counts_line(done), file=sys.stderr, flush=True)
     print(results.counts_line(done))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.chains import kinds_eight_bit, kinds_sequences, kinds_shapes, kinds_values, kinds_windows
+from bench.chains import kinds_corners, kinds_eight_bit, kinds_sequences, kinds_shapes, kinds_values, kinds_windows
 from bench.chains.chain import ONNX, TFLITE, Chain
 from bench.chains.growing import Growing, Kind, grow
 from bench.differential_graphs import KINDS as SINGLE_KINDS
@@ -26,13 +26,22 @@ NOT_IN_F64 = frozenset(
         *("Gelu", "FusedConv", "MaxPool", "AveragePool", "LpPool", "GlobalLpPool", "GlobalMaxPool", "ConvTranspose"),
         *("Resize", "Upsample", "Sin", "Cos", "Tan", "Tanh", "Sigmoid", "Erf", "Elu", "Selu", "Celu", "LeakyRelu"),
         *("HardSigmoid", "Softplus", "Softsign", "HardSwish", "Mish", "Swish", "Pow", "LRN", "GlobalAveragePool"),
-        *("ThresholdedRelu", "Sign", "Shrink", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"),
+        *(
+            "LayerNormalization",
+            "ThresholdedRelu",
+            "Sign",
+            "ConvTranspose to a shape",
+            "Shrink",
+            "com.microsoft.BiasGelu",
+            "com.microsoft.FastGelu",
+        ),
         *("com.microsoft.Gelu", "com.microsoft.QuickGelu", "com.microsoft.FusedConv", "LSTM, GRU, RNN"),
     }
 )
 FAMILIES: tuple[Mapping[str, tuple[int, Kind]], ...] = (
     kinds_shapes.KINDS,
     kinds_values.KINDS,
+    kinds_corners.KINDS,
     kinds_windows.KINDS,
     kinds_eight_bit.KINDS,
     kinds_sequences.KINDS,

@@ -227,7 +227,7 @@ def _log_softmax(x: Array) -> Array:
     return np.asarray(y - np.log(np.exp(y).sum(-1, keepdims=True)))
 
 
-def _l2_normalized(x: Array) -> Array:
+def _l2_normalized(x: Array, **_: Any) -> Array:
     return np.asarray(x / np.sqrt(np.maximum((x * x).sum(-1, keepdims=True), 1e-6)))
 
 
