@@ -31,7 +31,7 @@ from mavcg.kernels.builder.nest import (
     store_lanes,
 )
 from mavcg.kernels.builder.quantize import requantize_value, widen
-from mavcg.kernels.tensor.reduce import walk
+from mavcg.kernels.tensor.terms import walk
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

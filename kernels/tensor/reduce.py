@@ -5,7 +5,7 @@ if vectors run along the outputs, in partial results (`Reduction`) if the last a
 order of onnxruntime's on x86, because a single rounding before a dynamic quantization can change a whole network.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Any, TypeAlias
@@ -27,7 +27,6 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     finish_rows,
-    for_range,
     kernel_function,
     lanes_and_element,
     load_vector,
@@ -40,33 +39,15 @@ from mavcg.kernels.builder.emit import (
     vector,
     with_element,
 )
-from mavcg.kernels.builder.nest import Nest, collapse, decode, load_lanes, shuffle
+from mavcg.kernels.builder.nest import Nest, collapse, decode
+from mavcg.kernels.tensor.terms import PARTS, Combine, Reduction, total_of, walk, walk_in_parts
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-Combine = Callable[[ir.IRBuilder, Value, Value], Value]
-PARTS = 16  # partial results of a reduction along the last axis; lane i takes terms i, i + 16, ...
-POOL_PARTS = 4  # of a mean of f32 along the outputs: term i is in part i % 4; onnxruntime's global average pool
 F32_SUM_PARTS = 8  # of a sum or mean of f32: onnxruntime's two vectors of 4, added to one at the end
 TOGETHER = 4  # vectors of outputs that are computed at a time
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """A reduction of one output's terms. combine: of two values. start: its identity.
-
-    parts: partial results, in one vector, along a contiguous last axis; a power of 2. neighbours: after the upper half
-    of the partial results was combined with the lower one, neighbours are combined, as horizontal additions do;
-    otherwise halves to the end. partial: type of partial results; None: the elements' type.
-    """
-
-    combine: Combine
-    start: Any
-    parts: int = PARTS
-    neighbours: bool = False
-    partial: ir.Type | None = None
 
 
 @spec_format("reduce")
@@ -261,164 +242,6 @@ def _number_of_terms(b: ir.IRBuilder, nest: Nest, outermost: Value, like: Value)
     if same.type != element:
         same = b.trunc(same, element)
     return splat(b, same, lanes)
-
-
-def walk(
-    b: ir.IRBuilder,
-    nest: Nest,
-    size: int,
-    pointer: Value,
-    acc: Values,
-    term: Callable[[Value, Values], Values],
-    outermost: Value | None = None,
-) -> Values:
-    """Emit acc = term(address, acc) for every point of the nest in row-major order; return the final acc.
-
-    outermost: iterations of the outermost loop, if not those of the nest.
-    """
-
-    def level(axis: int, at: Value, acc: Values) -> Values:
-        if axis == len(nest.shape):
-            return term(at, acc)
-
-        def iteration(index: Value, carried: Values) -> Values:
-            return level(axis + 1, address(b, at, scale_index(b, index, nest.strides[0][axis] * size)), carried)
-
-        end = outermost if axis == 0 and outermost is not None else const(nest.shape[axis])
-        return for_range(b, const(0), end, 1, acc, iteration, f"term_{axis}")
-
-    return level(0, pointer, acc)
-
-
-def walk_in_parts(
-    b: ir.IRBuilder,
-    nest: Nest,
-    size: int,
-    pointer: Value,
-    starts: Values,
-    term: Callable[[Value, Values], Values],
-    outermost: Value | None = None,
-) -> Values:
-    """Emit a sum of the terms of a nest, in POOL_PARTS partial sums that are added by halves; the rest is added last.
-
-    starts: zeros, of the types of the sums. term: adds the term at an address to sums. outermost: as of `walk`.
-    """
-    whole, count = nest.elements // POOL_PARTS * POOL_PARTS, len(starts)
-    end = const(nest.elements) if outermost is None else scale_index(b, outermost, prod(nest.shape[1:]))
-    whole_end = const(whole) if outermost is None else b.sub(end, b.urem(end, const(POOL_PARTS)), name="whole")
-
-    def term_at(index: Value, acc: Values) -> Values:
-        at = pointer
-        for i, stride in zip(decode(b, index, nest.shape), nest.strides[0], strict=True):
-            at = address(b, at, scale_index(b, i, stride * size))
-        return term(at, acc)
-
-    def group(index: Value, acc: Values) -> Values:
-        sums: Values = ()
-        for part in range(POOL_PARTS):
-            sums += term_at(b.add(index, const(part)), tuple(acc[part * count : (part + 1) * count]))
-        return sums
-
-    acc = for_range(b, const(0), whole_end, POOL_PARTS, tuple(starts) * POOL_PARTS, group, "group")
-    while len(acc) > count:
-        half = len(acc) // 2
-        acc = tuple(b.fadd(x, y) for x, y in zip(acc[:half], acc[half:], strict=True))
-    if outermost is not None:
-        return for_range(b, whole_end, end, 1, acc, term_at, "rest")
-    for index in range(whole, nest.elements):
-        acc = term_at(const(index), tuple(acc))
-    return tuple(acc)
-
-
-def total_of(
-    b: ir.IRBuilder,
-    nest: Nest,
-    dtype: str,
-    pointer: Value,
-    reduction: Reduction,
-    term: Callable[[Value], Value] = lambda value: value,
-    outermost: Value | None = None,
-) -> Value:
-    """Return the reduction of all terms of one output, in partial results if the innermost loop is contiguous.
-
-    term: maps an element, or a vector of elements, to terms. outermost: as of `walk`.
-    """
-    typ, size = TYPES[dtype], DTYPES[dtype].itemsize
-    combine, count, partial = reduction.combine, reduction.parts, reduction.partial or typ
-    length = nest.shape[-1]
-
-    def in_order() -> Value:
-        def next_term(at: Value, acc: Values) -> Values:
-            return (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),)
-
-        (value,) = walk(b, nest, size, pointer, (ir.Constant(partial, reduction.start),), next_term, outermost)
-        return value
-
-    if nest.strides[0][-1] != 1 or (length < count and (outermost is None or len(nest.shape) > 1)):
-        return in_order()
-    if outermost is not None and len(nest.shape) == 1:
-        with b.if_else(b.icmp_signed("<", outermost, const(count))) as (is_short, is_long):
-            with is_short:
-                short, short_block = in_order(), b.block
-            with is_long:
-                long, long_block = _total_in_parts(b, dtype, pointer, reduction, term, outermost), b.block
-        total = b.phi(partial, name="total")
-        total.add_incoming(short, short_block)
-        total.add_incoming(long, long_block)
-        return total
-    parts = vector(typ, count)
-    outer = Nest(nest.shape[:-1] or (1,), ((nest.strides[0][:-1] or (0,)),))
-    whole, rest = length // count * count, length % count
-
-    def run(at: Value, acc: Values) -> Values:
-        def iteration(index: Value, carried: Values) -> Values:
-            there = address(b, at, scale_index(b, index, size))
-            return (combine(b, carried[0], term(b.load(there, align=size, typ=parts))),)
-
-        (value,) = for_range(b, const(0), const(whole), count, acc, iteration, "part")
-        if rest:
-            loaded = term(load_lanes(b, address(b, at, whole * size), typ, count, rest))
-            lanes = [i if i < rest else count + i for i in range(count)]
-            value = combine(b, value, shuffle(b, loaded, ir.Constant(loaded.type, [reduction.start] * count), lanes))
-        return (value,)
-
-    starts = (ir.Constant(vector(partial, count), [reduction.start] * count),)
-    (value,) = walk(b, outer, size, pointer, starts, run, outermost)
-    return _of_parts(b, reduction, value)
-
-
-def _total_in_parts(
-    b: ir.IRBuilder, dtype: str, pointer: Value, reduction: Reduction, term: Callable[[Value], Value], length: Value
-) -> Value:
-    """Return the reduction of neighbouring terms, whose number is known in a run only, in partial results."""
-    typ, size, count = TYPES[dtype], DTYPES[dtype].itemsize, reduction.parts
-    parts, whole = vector(typ, count), b.sub(length, b.urem(length, const(count)), name="whole")
-    starts = ir.Constant(vector(reduction.partial or typ, count), [reduction.start] * count)
-
-    def add(index: Value, carried: Values) -> Values:
-        there = address(b, pointer, scale_index(b, index, size))
-        return (reduction.combine(b, carried[0], term(b.load(there, align=size, typ=parts))),)
-
-    def insert(index: Value, carried: Values) -> Values:
-        loaded = term(b.load(address(b, pointer, scale_index(b, index, size)), align=size, typ=typ))
-        return (b.insert_element(carried[0], loaded, b.trunc(b.sub(index, whole), I32)),)
-
-    (value,) = for_range(b, const(0), whole, count, (starts,), add, "part")
-    (rest,) = for_range(b, whole, length, 1, (starts,), insert, "rest")
-    return _of_parts(b, reduction, reduction.combine(b, value, rest))
-
-
-def _of_parts(b: ir.IRBuilder, reduction: Reduction, value: Value) -> Value:
-    """Return the reduction of partial results."""
-    width = reduction.parts
-    while width > 1:
-        pairs = reduction.neighbours and width < reduction.parts
-        first, second = (
-            (range(0, width, 2), range(1, width, 2)) if pairs else (range(width // 2), range(width // 2, width))
-        )
-        value = reduction.combine(b, shuffle(b, value, value, first), shuffle(b, value, value, second))
-        width //= 2
-    return b.extract_element(value, const(0, I32))
 
 
 LOWER = {f"reduce_{kind}": lower_reduce for kind in ("sum", "mean", "max", "min", "prod")}

@@ -30,7 +30,8 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
-from mavcg.kernels.tensor.reduce import Reduction, combiner, partial_type, total_of, walk
+from mavcg.kernels.tensor.reduce import combiner, partial_type
+from mavcg.kernels.tensor.terms import Reduction, total_of, walk
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

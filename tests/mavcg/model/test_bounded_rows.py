@@ -64,7 +64,7 @@ PIECES = {
 
 
 @settings(
-    max_examples=examples(60, 2),
+    max_examples=examples(500, 2),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.generate],
