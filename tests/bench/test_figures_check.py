@@ -140,6 +140,7 @@ def test_a_number_of_the_page_is_in_a_table_or_names_no_result() -> None:
         assert not re.search(r"\d", text), text
 
 
+@pytest.mark.long
 def test_every_figure_of_a_subject_is_there() -> None:
     pages = Pages(plan_of(), RESULTS, ROOT)
     figures = [figure for subject in pages.plan.subject for figure in subject.figures]

@@ -452,6 +452,7 @@ def test_without_the_onnx_package(imported: Imported, monkeypatch: pytest.Monkey
         imported(message)
 
 
+@pytest.mark.long
 def test_the_light_squeezenet_meets_its_shipped_output() -> None:
     folder = Path(str(importlib.util.find_spec("onnx").submodule_search_locations[0])) / "backend/test/data/light"  # type: ignore[union-attr,index]
     if not (folder / "light_squeezenet.onnx").exists():

@@ -106,6 +106,7 @@ def test_what_the_engine_does_itself_stays_a_conv2d() -> None:
     assert how(net(), ENGINE, board=RK3588).selection == {"strategy": ENGINE}
 
 
+@pytest.mark.long
 def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     chosen_algorithms = how(net(), "family:direct_blocked", board=RK3588)
     plan = replace(plan_lowered(chosen_algorithms.lowered), selection=chosen_algorithms.selection)

@@ -116,6 +116,7 @@ def test_as_many_layers_as_keep_the_limit_the_largest_gains_first() -> None:
     assert unmeasured.outputs == () and unmeasured.graph is graph
 
 
+@pytest.mark.long
 def test_a_library_computes_with_the_rounded_weights(tmp_path: Path) -> None:
     model = classifier(tmp_path / "large.onnx", 2048, 100)
     result = build_model(request_of(model, "bf16", board="host"))

@@ -102,6 +102,7 @@ def _tags(path: Path) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.long
 def test_libraries_archives_and_search_paths(mavcg: Mavcg, tmp_path: Path) -> None:
     target = host_target().zig_name
     (tmp_path / "more").mkdir()

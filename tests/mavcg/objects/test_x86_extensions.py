@@ -258,6 +258,7 @@ def refused(lines: list[tuple[str, Set[str]]], folder: Path) -> dict[int, str]:
     return {int(number) - 1: why for number, why in re.findall(r"s:(\d+): Error: (.*)", errors)}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not gnu_assembler(), reason="needs as and objdump of binutils 2.40 or later")
 @pytest.mark.parametrize("encoding", ["vex", "evex", "legacy"])
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 5))])

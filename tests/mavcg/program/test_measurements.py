@@ -73,6 +73,7 @@ def test_noise_is_that_of_the_rounds_or_of_sampling() -> None:
     assert noisy((90.0, 90.0)).noise == pytest.approx(0, abs=1e-3)  # two rounds show no spread
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rounds", [3, 4, 5, 6, 7, 9, 11])
 def test_equal_versions_are_seldom_kept(rounds: int) -> None:
     """Chance alone shows more than the noise in about one of 30 measurements of versions of one speed."""

@@ -47,6 +47,7 @@ def linked_bytes(library: Path) -> int:
         )
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("target", FEW)
 def test_a_library_for_few_cores_has_less_than_3_kb_of_selector(mavcg: Mavcg, tmp_path: Path, target: str) -> None:

@@ -193,12 +193,10 @@ def _check_many(least: int, cores: Sequence[str], kinds: st.SearchStrategy[rando
 
 
 def test_random_functions_stay_the_same() -> None:
-    tally = _check_many(40, CORES, random_code.functions())
-    assert tally.loops >= 16, tally
+    tally = _check_many(16, CORES, random_code.functions())
+    assert tally.loops >= 6, tally
     # What is drawn decides, not the passes alone; of 1200 functions the long test expects shares.
-    assert tally.changed["pipelined"] >= 3, tally.changed
-    assert tally.changed["split"] >= 2, tally.changed
-    assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 1, tally.changed
+    assert min(tally.changed[what] for what in ("pipelined", "split", "unrolled", "blocks")) >= 1, tally.changed
 
 
 @pytest.mark.long

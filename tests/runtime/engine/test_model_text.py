@@ -47,6 +47,7 @@ def test_kernels_are_numbered_by_first_use() -> None:
     assert kernels_of(replace(PROGRAM, steps=steps)) == ("b", "a", "c")
 
 
+@pytest.mark.long
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "program",

@@ -104,6 +104,7 @@ def test_the_callers_thread_is_left_where_it_is(build_library: Build) -> None:
     assert started(library, "0=a,1=b", "2") == (2, [[0, 1], [0, 1]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cpus", "pin", "printed"),
     [

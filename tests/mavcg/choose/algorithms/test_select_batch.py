@@ -48,6 +48,7 @@ def test_one_thread_computes_one_image_after_the_other() -> None:
     assert plan.batch_ms == pytest.approx(7 * select(problem).total_ms)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("board", [pytest.param("rk3588", marks=pytest.mark.long), "exynos9820"])
 def test_divisions_of_four_threads(board: str) -> None:
     single = {plan.at_a_time: plan for plan in plan_batch(network(), board, SelectQuestion(threads=4), 1)}

@@ -102,6 +102,7 @@ def random_graph(seed: int, nodes: int, alternatives: int, density: float) -> In
     return make_instance(vectors, edges)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("nodes", "alternatives", "density"), [(9, 4, 0.9), (24, 4, 0.13)])
 def test_finds_what_cp_sat_finds(nodes: int, alternatives: int, density: float) -> None:
     instance = random_graph(nodes, nodes, alternatives, density)

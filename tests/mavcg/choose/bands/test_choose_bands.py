@@ -109,6 +109,7 @@ def test_kernels_by_bands_have_the_shares_of_each_core_as_others_have() -> None:
     assert all([label for label, _ in step.core_speeds] == list(model.versions) for step in made.program.steps)
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("core", ["cortex-a55", "cortex-a75"])
 def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:

@@ -122,6 +122,7 @@ def test_a_dump_prints_the_plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert said.err == f"// plan_tiles\n{plan}\n" and said.out == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tuning", [FAST, Tuning(on=False)])
 def test_every_kernel_has_every_version(tmp_path: Path, tuning: Tuning) -> None:
     specs = some_specs(9)  # more than one module's

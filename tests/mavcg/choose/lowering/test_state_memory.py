@@ -240,6 +240,7 @@ def streaming(height: int) -> Graph:
     return Graph(graph.name, graph.inputs, graph.outputs, graph.nodes, graph.types, graph.constants, states)
 
 
+@pytest.mark.long
 def test_states_of_a_program_by_parts_of_rows() -> None:
     lowered = lower_graph(optimise(streaming(40)), PACKING)
     whole = plan_lowered(lowered)

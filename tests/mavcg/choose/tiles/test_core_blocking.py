@@ -30,6 +30,7 @@ def blocking_text(core: Core) -> str:
     )
 
 
+@pytest.mark.long
 def test_blocking_of_every_core(golden: object) -> None:
     text = "".join(map(blocking_text, load_cores().values()))
 

@@ -103,6 +103,7 @@ def ends(layers: tuple[Layer, ...], name: str, together: bool = True, dtype: str
     return found
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("layers", "board"),

@@ -166,6 +166,7 @@ def test_cxx_for_other_machines_uses_libcxx_and_says_so(tmp_path: Path) -> None:
     assert any("libc++" in note and "cross compiler" in note for note in module.notes)
 
 
+@pytest.mark.long
 @needs_gxx
 def test_cxx_keeps_the_programs_standard_library(tmp_path: Path) -> None:
     """An object made of the IR works inside a program that g++ builds: strings, vectors, exceptions, streams."""

@@ -115,6 +115,7 @@ def check(body: tuple[Instr, ...], schedule: Schedule) -> None:
         assert old.left(registers) == after.left(registers), (trips, [str(i) for i in body], schedule)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loops", [6, pytest.param(20, marks=pytest.mark.long)])
 def test_random_loops_scheduled_for_a_core(loops: int) -> None:
     timing = load_timing(load_core("cortex-a55"))

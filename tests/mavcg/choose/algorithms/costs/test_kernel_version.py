@@ -86,6 +86,7 @@ def version_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Cal
 SOURCES = ("mavcg.kernels.gemm.register_tile", "mavcg.kernels.primitives.kn2.taps", "mavcg.kernels.machines")
 
 
+@pytest.mark.long
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("module", SOURCES)
 def test_a_change_of_code_changes_the_version(
