@@ -25,6 +25,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.threads"),
     ("-m", "bench.streaming"),
     ("-m", "bench.handover"),
+    ("-m", "bench.decoder"),
     ("-m", "bench.strategies"),
     ("-m", "bench.unequal_cores"),
     ("-m", "bench.predicted"),

@@ -96,9 +96,26 @@ def _small_layers(record: Record, table: Table) -> str:
     return table(["1x1 convolution", "ms", *CUT], rows)
 
 
+def decoder(record: Record, table: Table) -> str:
+    """Return the tables of tokens a second: measured by runtime and threads, and predicted by core."""
+    text = (
+        f"Measured: tokens a second, one at a time, of a decoder with {record['weights'] / 1e6:.0f} million weights of "
+        f"4 bits, over texts of {record['tokens']}; medians of interleaved rounds, and their range."
+    )
+    rows = [
+        [row["runtime"], row["threads"], row["tokens_per_s"], f"{row['from']} to {row['to']}"] for row in record["rows"]
+    ]
+    predicted = [
+        [row["board"], row["core"], row["one_core_per_s"], row["cluster_per_s"]] for row in record["predicted"]
+    ]
+    parts = [text, table(["runtime", "threads", "tokens/s", "rounds"], rows), *record["absent"], "Predicted:"]
+    return "\n\n".join([*parts, table(["board", "core", "one core", "all of them"], predicted)])
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "threads": ("What a second thread brings", threads),
     "streaming": ("What memory gives one thread and two", streaming),
+    "decoder": ("Tokens of a decoder", decoder),
     "handover": ("What sharing a step takes", handover),
     "unequal_cores": ("Two threads on unequal cores", unequal_cores),
 }

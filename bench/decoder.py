@@ -1,0 +1,158 @@
+"""Tokens a second of a decoder with weights of 4 bits: `python -m bench.decoder [--size 100m] [--tokens N] [--json]`.
+
+The seeded decoder of examples/decoder, whose activations are quantised in the run, by mavcg and onnxruntime with one
+thread and two: each in a process of its own that is stopped while others run, in rounds, of which every one begins with
+another runtime. A round is a text of N tokens; a runtime's figure is its median. onnxruntime writes its caches in
+place, as onnxruntime-genai lets it do. llama.cpp takes part, on a GGUF file of the same weights, where `llama-bench`
+is on the path and the package gguf is installed; PyPI has no wheel of it, and Debian 12 no package.
+
+What a library for a board predicts is printed too: of rk3588's Cortex-A55 and A76, and of snapdragon-8-gen-1's
+Cortex-X2, as no board with a Cortex-X1 is known. Run it while nothing else runs: less than 8 minutes.
+"""
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.decoder_gguf import write_gguf
+from bench.decoder_worker import RUNTIMES
+from bench.interleaved import Worker, bound, when_loaded
+from bench.record import ROOT, facts, parser_with_json, write
+from bench.tables import show_record
+from examples.decoder.make_decoder import SIZES, Decoder
+
+SCRIPT = ROOT / "bench" / "decoder_worker.py"
+STATE = "past_key_values.*=present.*"
+QUANTISED = 4  # accuracy_level
+BOARDS = (("rk3588", "cortex-a55"), ("rk3588", "cortex-a76"), ("snapdragon-8-gen-1", "cortex-x2"))
+THREADS = (1, 2)
+CONTEXT = 256
+WHOLE = "100m"  # the size that the record has
+
+
+def run_mavcg(*arguments: str) -> str:
+    """Run a mavcg command and return what it prints. Raises: CalledProcessError."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mavcg.cli", *arguments], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
+
+
+def build(model: Path, library: Path, board: str) -> Path:
+    """Build a library of one token a run for a board."""
+    arguments = [str(model), "--board", board, "--shape", "input_ids=1x1", "--state", STATE]
+    run_mavcg("build", *arguments, "-o", str(library), "--json")
+    return library
+
+
+def start_worker(runtime: str, model: Path, threads: int) -> Worker:
+    """Start a process that has loaded a model; it is stopped. Raises: RuntimeError."""
+    command = [sys.executable, str(SCRIPT), str(model), "--runtime", runtime, "--threads", str(threads)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+    return when_loaded(Worker(runtime, process, threads))
+
+
+def llama_rate(model: Path, threads: int, tokens: int) -> float:
+    """Return the tokens a second that llama-bench measures, whose process ends again."""
+    command = [
+        "llama-bench",
+        "-m",
+        str(model),
+        "-t",
+        str(threads),
+        "-p",
+        "0",
+        "-n",
+        str(tokens),
+        "-r",
+        "1",
+        "-o",
+        "json",
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout)[0]["avg_ts"])
+
+
+def measure(models: dict[str, Path], tokens: int, rounds: int) -> list[dict[str, Any]]:
+    """Return rows of medians: runtime, version, threads, tokens per second. models: file by runtime."""
+    workers = [start_worker(runtime, models[runtime], n) for runtime in RUNTIMES for n in THREADS]
+    llama = models.get("llama.cpp")
+    rates: dict[tuple[str, int], list[float]] = {}
+    try:
+        for number in range(rounds):
+            bound(workers, number)
+            first = number % len(workers)
+            for worker in (*workers[first:], *workers[:first]):
+                seconds = worker.ask(str(tokens))["seconds"]
+                rates.setdefault((worker.runtime, worker.threads), []).append(tokens / seconds)
+            for threads in THREADS if llama else ():
+                rates.setdefault(("llama.cpp", threads), []).append(llama_rate(llama, threads, tokens))
+        versions = {worker.runtime: worker.version for worker in workers}
+    finally:
+        for worker in workers:
+            worker.end()
+    return [
+        {
+            "runtime": versions.get(runtime, runtime),
+            "threads": threads,
+            "tokens_per_s": round(statistics.median(rate), 1),
+            "from": round(min(rate), 1),
+            "to": round(max(rate), 1),
+        }
+        for (runtime, threads), rate in sorted(rates.items(), key=lambda item: (item[0][1], item[0][0]))
+    ]
+
+
+def predict(model: Path, folder: Path) -> list[dict[str, Any]]:
+    """Return rows of predicted tokens per second, by one core and by the best number of the cluster's cores."""
+    rows = []
+    for board in dict.fromkeys(board for board, _ in BOARDS):
+        library = build(model, folder / f"lib{board.replace('-', '_')}.so", board)
+        for core in (core for of_board, core in BOARDS if of_board == board):
+            text = run_mavcg("estimate", str(library), "--board", board, "--core", core, "--threads", "1", "--json")
+            predicted = json.loads(text)
+            best = min(predicted["by_threads"].values())
+            rates = (round(1e3 / ms, 1) for ms in (predicted["total_ms"], best))
+            rows.append(
+                dict(zip(("board", "core", "one_core_per_s", "cluster_per_s"), (board, core, *rates), strict=True))
+            )
+    return rows
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/decoder.json for the usual size."""
+    import onnx
+
+    parser = parser_with_json(__doc__, "all rows instead of tables")
+    parser.add_argument("--size", choices=SIZES, default=WHOLE)
+    parser.add_argument("--tokens", type=int, default=64, help="of a round's text; at most 256")
+    parser.add_argument("--rounds", type=int, default=9)
+    given = parser.parse_args()
+    with TemporaryDirectory(prefix="mavcg-decoder-") as name:
+        folder, model = Path(name), Path(name) / "decoder.onnx"
+        decoder = Decoder(SIZES[given.size], CONTEXT, 0, QUANTISED)
+        onnx.save(decoder.model(), model)
+        models = {"mavcg": build(model, folder / "libdecoder.so", "host"), "onnxruntime": model}
+        if shutil.which("llama-bench"):
+            models["llama.cpp"] = write_gguf(decoder, folder / "decoder.gguf")
+        record = {
+            **facts("measured", "bench.decoder"),
+            "weights": decoder.weights,
+            "tokens": given.tokens,
+            "absent": [] if "llama.cpp" in models else ["llama.cpp: no llama-bench on the path"],
+            "rows": measure(models, min(given.tokens, CONTEXT), given.rounds),
+            "predicted": predict(model, folder),
+        }
+    if given.size == WHOLE and not given.json:
+        write("decoder", record)
+    show_record("decoder", record, given.json)
+
+
+if __name__ == "__main__":
+    main()

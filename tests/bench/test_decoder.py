@@ -1,0 +1,58 @@
+"""python -m bench.decoder: its GGUF file has the weights of the ONNX file; the command to the letter, on a tiny one."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+from bench.decoder_gguf import q4_0, write_gguf  # noqa: E402
+from bench.thread_tables import decoder as tables  # noqa: E402
+from examples.decoder.make_decoder import BLOCK, SIZES, Decoder  # noqa: E402
+from mavcg.reference.block_weights import unpack_bits  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+def dequantised(blocks: np.ndarray) -> np.ndarray:
+    """Blocks of Q4_0, [rows, bytes], as f32: by the definition in ggml, number by number."""
+    rows = blocks.reshape(len(blocks), -1, 2 + BLOCK // 2)
+    scales = rows[..., :2].copy().view(np.float16).astype(np.float32)
+    low, high = (rows[..., 2:] & 15).astype(np.float32) - 8, (rows[..., 2:] >> 4).astype(np.float32) - 8
+    return np.asarray(np.concatenate([low, high], axis=-1) * scales).reshape(len(blocks), -1)
+
+
+def test_blocks_of_gguf_have_the_same_weights() -> None:
+    rng = np.random.default_rng(0)
+    packed = rng.integers(0, 256, (3, 64)).astype(np.uint8)
+    scales = rng.uniform(0.01, 1, (3, 4)).astype(np.float16).astype(np.float32)
+    numbers = unpack_bits(packed, 4, 128).astype(np.float32) - 8
+    wanted = numbers.reshape(3, 4, 32) * scales[..., None]
+    np.testing.assert_array_equal(dequantised(q4_0(packed, scales)), wanted.reshape(3, 128))
+
+
+def test_a_gguf_file_has_all_weights(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    decoder = Decoder(SIZES["tiny"], 64, 0)
+    decoder.model()
+    reader = gguf.GGUFReader(write_gguf(decoder, tmp_path / "m.gguf"))
+    packed = sum(int(t.n_elements) for t in reader.tensors if t.tensor_type.name == "Q4_0")
+    assert packed == decoder.weights and len(reader.tensors) == 3 + 9 * SIZES["tiny"].layers
+
+
+@pytest.mark.long
+def test_the_command() -> None:
+    pytest.importorskip("onnxruntime")
+    command = [sys.executable, "-m", "bench.decoder", "--size", "tiny", "--tokens", "4", "--rounds", "1", "--json"]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    record = json.loads(done.stdout)
+    made = tables(record, lambda head, lines: "\n".join("|".join(map(str, line)) for line in [head, *lines]))
+    assert made.count("rk3588|") == 2 and "mavcg|1|" in made
+    assert {(row["runtime"].split()[0], row["threads"]) for row in record["rows"]} >= {
+        (runtime, threads) for runtime in ("mavcg", "onnxruntime") for threads in (1, 2)
+    }
+    assert all(row["tokens_per_s"] > 0 for row in record["rows"])
+    assert [row["core"] for row in record["predicted"]] == ["cortex-a55", "cortex-a76", "cortex-x2"]
