@@ -36,6 +36,7 @@ int main(void) {
     mount("proc", "/proc", "proc", 0, NULL);
     mount("sysfs", "/sys", "sysfs", 0, NULL);
     mount("tmpfs", "/tmp", "tmpfs", 0, NULL);
+    mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, NULL);
     for (int cpu = 0; cpu < CPUS; cpu++) {
         snprintf(from, sizeof from, "/midr/%d", cpu);
         snprintf(to, sizeof to, "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1", cpu);

@@ -8,11 +8,26 @@ import gzip
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.files.store import code_folder
+from mavcg.runtime.amalgamation import SOURCES
+from mavcg.toolchain.zig import run_zig
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[2] / "examples/small_cnn/make_model.py"
+SOURCE = """\
+float total(const float *x, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] * x[i];
+    return sum;
+}
+"""
+TARGET = "aarch64-linux-gnu.2.35"  # the first that keeps rseq
+A55, A75, A76, A53 = 0x412FD050, 0x413FD0A1, 0x414FD0B1, 0x410FD034  # QEMU's own for the last two
 
 QEMU = shutil.which("qemu-system-aarch64")
 ARM_LIBC = Path("/usr/aarch64-linux-gnu/lib")  # of libc6-arm64-cross: a glibc with rseq
@@ -78,6 +93,41 @@ def _fetched(folder: Path) -> Path:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def libraries(folder: Path, cores: str, programs: Sequence[str], selector: str) -> dict[str, bytes | Path]:
+    """A program library and a model library for these cores, made by the command line, and programs that use them.
+
+    selector: of the program library, "small" or "static".
+    """
+    (folder / "total.c").write_text(SOURCE)
+    subprocess.run([sys.executable, str(EXAMPLE), str(folder / "model.onnx")], check=True)
+    for words in (
+        ["--source", "total.c", "--hot", "total", "--keep-slower", "--runtime", selector, "-o", "libtotal.so"],
+        ["model.onnx", "--target", "aarch64-linux-gnu", "-o", "libmodel.so"],
+    ):
+        command = [sys.executable, "-m", "mavcg.cli", "build", *words, "--cores", cores]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    for name in programs:
+        flags = ["-target", TARGET, "-std=gnu11", "-O2", "-pthread", "-fno-sanitize=all", f"-I{SOURCES}"]
+        run_zig("cc", [*flags, str(HERE / f"{name}.c"), "-ldl", "-o", str(folder / name)], f"building {name}.c")
+    return {name: folder / name for name in (*programs, "libtotal.so", "libmodel.so")}
+
+
+def midr_files(midrs: Mapping[int, int]) -> dict[str, bytes | Path]:
+    """What sysfs says of each CPU, in the place of what QEMU's one type is."""
+    return {f"midr/{cpu}": f"0x{midr:016x}\n".encode() for cpu, midr in midrs.items()}
+
+
+def bits(ran: Ran) -> str:
+    """The line that has all results as numbers."""
+    (line,) = [line for line in ran.lines if line.startswith("bits ")]
+    return line
+
+
+def versions(ran: Ran) -> set[str]:
+    """Core types whose versions ran, of all functions, by the trace."""
+    return {match[1] for line in ran.lines if (match := re.match(r"mavcg: \S+ (\S+) \d+$", line))}
+
+
 def cpio(files: Mapping[str, bytes | Path]) -> bytes:
     """A compressed initrd of these files, executable; folders are made for them.
 
@@ -96,10 +146,13 @@ def cpio(files: Mapping[str, bytes | Path]) -> bytes:
     return gzip.compress(bytes(out), 1)
 
 
-def boot(cpu: str, cpus: int, files: Mapping[str, bytes | Path], script: Sequence[str], folder: Path) -> list[Ran]:
-    """Run the script's lines on a machine of `cpus` CPUs of a kind that QEMU knows. files: beside libc, see init.c.
+def boot(
+    cpu: str, cpus: int, files: Mapping[str, bytes | Path], script: Sequence[str], folder: Path, seconds: float = BOOT_S
+) -> list[Ran]:
+    """Run the script's lines on a machine of `cpus` CPUs of a kind that QEMU knows, for at most some seconds.
 
-    Raises: Lacking; RuntimeError with what the console had last where the machine did not come to the end.
+    files: beside libc, see init.c. Raises: Lacking; RuntimeError with what the console had last where the machine did
+    not come to the end.
     """
     if QEMU is None:
         raise Lacking("qemu-system-aarch64 is not installed (Debian: qemu-system-arm)")
@@ -111,7 +164,7 @@ def boot(cpu: str, cpus: int, files: Mapping[str, bytes | Path], script: Sequenc
     command += ["-no-reboot", "-kernel", str(kernel()), "-initrd", str(folder / "initrd")]
     command += ["-append", "console=ttyAMA0 loglevel=1 panic=-1"]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BOOT_S)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
         said = done.stdout.replace("\r", "")
     except subprocess.TimeoutExpired as error:
         said = (error.stdout or b"").decode(errors="replace").replace("\r", "")

@@ -5,27 +5,12 @@ sysfs (a bind mount of a file, see init.c), and several machines are booted.
 """
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from mavcg.runtime.amalgamation import SOURCES
-from mavcg.toolchain.zig import run_zig
-from tests.runtime.booted.machine import Lacking, Ran, boot
+from tests.runtime.booted.machine import A53, A55, A76, Lacking, Ran, bits, boot, libraries, midr_files, versions
 
-HERE = Path(__file__).parent
-EXAMPLE = HERE.parents[2] / "examples/small_cnn/make_model.py"
-SOURCE = """\
-float total(const float *x, int n) {
-    float sum = 0;
-    for (int i = 0; i < n; i++) sum += x[i] * x[i];
-    return sum;
-}
-"""
-TARGET = "aarch64-linux-gnu.2.35"  # the first that keeps rseq
-A55, A76, A53 = 0x412FD050, 0x414FD0B1, 0x410FD034  # QEMU's own for the last two
 LITTLE = (0, 1)  # CPUs that say in sysfs that they are A55s
 
 pytestmark = pytest.mark.long
@@ -35,20 +20,7 @@ pytestmark = pytest.mark.long
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes | Path]:
     """A program library and a model library by the command line, and what uses them."""
     pytest.importorskip("onnx", reason="the example writes an ONNX file")
-    folder = tmp_path_factory.mktemp("booted")
-    (folder / "total.c").write_text(SOURCE)
-    subprocess.run([sys.executable, str(EXAMPLE), str(folder / "model.onnx")], check=True)
-    cores = ["--cores", "cortex-a55,cortex-a76"]
-    for words in (
-        ["--source", "total.c", "--hot", "total", "-o", "libtotal.so"],
-        ["model.onnx", "--target", "aarch64-linux-gnu", "-o", "libmodel.so"],
-    ):
-        command = [sys.executable, "-m", "mavcg.cli", "build", *words, *cores]
-        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    for name in ("init", "work"):
-        flags = ["-target", TARGET, "-std=gnu11", "-O2", "-pthread", "-fno-sanitize=all", f"-I{SOURCES}"]
-        run_zig("cc", [*flags, str(HERE / f"{name}.c"), "-ldl", "-o", str(folder / name)], f"building {name}.c")
-    return {name: folder / name for name in ("init", "work", "libtotal.so", "libmodel.so")}
+    return libraries(tmp_path_factory.mktemp("booted"), "cortex-a55,cortex-a76", ["init", "work"], "static")
 
 
 def booted(cpu: str, cpus: int, files: dict[str, bytes | Path], script: list[str], folder: Path) -> dict[str, Ran]:
@@ -61,7 +33,7 @@ def booted(cpu: str, cpus: int, files: dict[str, bytes | Path], script: list[str
 @pytest.fixture(scope="module")
 def mixed(files: dict[str, bytes | Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     """Four A76, two of which say that they are A55: what each line of the script printed."""
-    midrs: dict[str, bytes | Path] = {f"midr/{cpu}": f"0x{A55:016x}\n".encode() for cpu in LITTLE}
+    midrs = midr_files(dict.fromkeys(LITTLE, A55))
     script = ["/work facts", *(f"MAVCG_TRACE=1 /work on {cpu}" for cpu in range(4))]
     script += [
         "MAVCG_CPU_MAP=all=generic /work on 2",
@@ -71,16 +43,6 @@ def mixed(files: dict[str, bytes | Path], tmp_path_factory: pytest.TempPathFacto
         "MAVCG_TRACE=1 /work hotplug 3",
     ]
     return booted("cortex-a76", 4, files | midrs, script, tmp_path_factory.mktemp("mixed"))
-
-
-def bits(ran: Ran) -> str:
-    (line,) = [line for line in ran.lines if line.startswith("bits ")]
-    return line
-
-
-def versions(ran: Ran) -> set[str]:
-    """Core types whose versions ran, of all functions, by the trace."""
-    return {match[1] for line in ran.lines if (match := re.match(r"mavcg: \S+ (\S+) \d+$", line))}
 
 
 def test_everything_ends_well(mixed: dict[str, Ran]) -> None:
