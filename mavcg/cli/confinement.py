@@ -18,6 +18,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.bytecode import compile_changed
 from mavcg.files.sandbox import missing_parts, sandbox
 from mavcg.files.scratch import end_process
+from mavcg.files.store import code_folder
 from mavcg.program.cold_launch import FILE_NAME
 from mavcg.text.terminal import say
 
@@ -76,6 +77,7 @@ def confine_verb(verb: str, options: Mapping[str, Any]) -> None:
     if verb not in LONG and "max_seconds" not in options:
         _limit_cpu_seconds()
     compile_changed(mavcg.__path__[0])
+    os.environ.setdefault("MPLCONFIGDIR", str(code_folder() / "matplotlib"))  # else it warns that it cannot write
     sandbox(_existing(_places(verb, options, project)), require=False)
 
 
