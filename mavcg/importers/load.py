@@ -17,7 +17,7 @@ def import_model(
     """Return the graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
 
     shapes: shapes of inputs with free dimensions, by name. weights: the caffemodel of a prototxt; None: the file beside
-    it. loops: recurrent operators and loops of an ONNX file become loops of the graph (ops/loops.py); else they are
+    it. loops: recurrent operators, and loops of an ONNX file, become loops of the graph (ops/loops.py); else they are
     unrolled. Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
     """
     try:
@@ -38,7 +38,7 @@ def import_model(
     if head[4:8] == _TFLITE_MARK or path.suffix == ".tflite":
         from mavcg.importers.tflite_file import import_tflite
 
-        return import_tflite(path, shapes)
+        return import_tflite(path, shapes, loops)
     if path.suffix != ".onnx" and not head:
         raise MavcgError(f"{path}: is empty; name a model file ({FILES})")
     from mavcg.importers.onnx_file import import_onnx

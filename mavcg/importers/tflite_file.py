@@ -19,6 +19,7 @@ from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
+from mavcg.importers.tflite_ops.recurrent import KEEPERS
 from mavcg.importers.tflite_ops.table import HANDLERS
 from mavcg.importers.tflite_parse import parse_model, read_file
 from mavcg.importers.tflite_sparse import SparseData
@@ -36,16 +37,20 @@ from mavcg.importers.tflite_variables import (
 _SEVERAL = ("IF", "WHILE", "CALL")
 
 
-def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
+def import_tflite(
+    path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}), loops: bool = False
+) -> Graph:
     """Return the graph of a TFLite file; its inputs and outputs carry the file's names.
 
     shapes: shapes of inputs, by name, instead of those in the file; required for inputs with free dimensions other than
-    the first, which defaults to 1.
+    the first, which defaults to 1. loops: as of Emitter.
     Raises: UnsupportedOp for an unsupported operator, MavcgError, naming the location, for a file that is damaged or
     incomplete.
     """
     try:
-        return TfliteImport(parse_model(read_file(path)), path.stem, shapes).graph()
+        made = TfliteImport(parse_model(read_file(path)), path.stem, shapes)
+        made.emitter.loops = loops
+        return made.graph()
     except MavcgError as error:
         # Prefix the message with the file's name and keep the error's class, which callers distinguish.
         error.args = (f"{path}: {error}", *error.args[1:])
@@ -63,13 +68,14 @@ class TfliteImport:
         self.dequantized: dict[int, Value] = {}
         self.declared = DeclaredShapes()
         self.variables = Variables(self.emitter)
+        self.names: Sequence[str] | None = None  # of inputs and outputs, where variable tensors become states
 
     def graph(self) -> Graph:
         """Import the subgraph and return the graph. Raises: MavcgError for a file without outputs, and as `convert`."""
         model = self.model
         if not model.outputs:
             raise MavcgError("the file has no outputs; nothing would be computed")
-        names = self.add_inputs()
+        self.names = names = self.add_inputs()
         variables = self.variables
         variables.initial.update(initial_values(model, self.evaluate))
         variables.assigned = assigned_variables(model)
@@ -197,6 +203,13 @@ class TfliteImport:
         except ValueError as error:
             raise MavcgError(f"{tensor.label} is stored sparse: {error}; the file is damaged") from error
 
+    def input_of(self, operator: TfliteOperator, index: int, location: str) -> Value:
+        """Return the value of a tensor that an operator reads; a variable that it keeps is a state."""
+        tensor = self.model.tensors[index]
+        if tensor.variable and operator.op in KEEPERS and self.names is not None:
+            return self.variables.of_tensor(tensor, location, self.names)
+        return self.value(index, location)
+
     def convert(self, operator: TfliteOperator) -> None:
         """Add an operator to the graph. Raises: UnsupportedOp for an operator without a handler."""
         results = tuple(self.model.tensors[i] for i in operator.outputs)
@@ -210,13 +223,16 @@ class TfliteImport:
             self.emitter,
             operator.op,
             origin,
-            tuple(self.value(i, location) if i >= 0 else None for i in operator.inputs),
+            tuple(self.input_of(operator, i, location) if i >= 0 else None for i in operator.inputs),
             tuple(self.model.tensors[i] if i >= 0 else None for i in operator.inputs),
             results,
             operator.options,
             self.dequantized,
         )
         made = handler(call)
+        for position, value in call.nexts.items():
+            if (kept := self.model.tensors[operator.inputs[position]]).variable:
+                self.variables.keep(kept, value, location)
         values = made if isinstance(made, tuple) else (made,)
         if len(values) != len(results):
             raise call.fail(f"{len(results)} outputs where it has {len(values)}")

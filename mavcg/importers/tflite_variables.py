@@ -18,6 +18,7 @@ from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTens
 CALL_ONCE, VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE = "CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"
 OPERATORS = (ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE, VAR_HANDLE)
 Variable = tuple[bytes, bytes]  # container and name
+_TENSOR = b"\0tensor"  # in place of the container of a variable tensor, whose number is its name
 
 
 @dataclass
@@ -72,6 +73,29 @@ class Variables:
             self.states.append((variable, made))
             self.values[variable] = Value(self.emitter.builder.types[made], made)
         return self.values[variable]
+
+    def of_tensor(self, tensor: TfliteTensor, location: str, taken: Sequence[str]) -> Value:
+        """Return the value of a variable tensor, which is zero at first. taken: as for read. Raises: UnsupportedOp for
+        one of an unknown shape."""
+        variable = (_TENSOR, str(tensor.index).encode())
+        if variable not in self.values:
+            if not tensor.dtype or any(n < 0 for n in tensor.shape) or tensor.free:
+                raise UnsupportedOp(f"{location}: {tensor.label} of {tensor.kind}{list(tensor.shape)}; supported: "
+                                    "variables of a known shape")  # fmt: skip
+            (name,) = fresh_names((*taken, *self.emitter.builder.types), [tensor.name or "state"])
+            made = self.emitter.builder.input(name, TensorType(tensor.dtype, tensor.shape))
+            self.initial[variable] = np.zeros(tensor.shape, DTYPES[tensor.dtype])
+            self.states.append((variable, made))
+            self.values[variable] = Value(self.emitter.builder.types[made], made)
+        return self.values[variable]
+
+    def keep(self, tensor: TfliteTensor, new: Value, location: str) -> None:
+        """Set a variable tensor to its next value. Raises: MavcgError for one of another type."""
+        variable = (_TENSOR, str(tensor.index).encode())
+        if self.values[variable].type != new.type:
+            raise MavcgError(f"{location}: {tensor.label} is {self.values[variable].type} where {new.type} is kept")
+        self.values[variable] = new
+        self.assigned |= {variable}
 
     def assign(self, operator: TfliteOperator, value: Callable[[int], Value], location: str) -> None:
         """Set a variable to the value of a tensor. Raises: MavcgError for a value of another type than it has."""

@@ -4,7 +4,7 @@ The length of a sequence is known. The input's part of all gates is one product 
 state's part. All steps share weights and kernels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +12,11 @@ import numpy as np
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.graph_loop import new_loop
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.time_steps import State, Step, StepOrder, iterate, join, slice_range
 
 MOST_STEPS = 1024  # maximum time steps of all directions without loops; each is about a dozen nodes
 _ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
-State = tuple[Value, ...]
-# (the input's part of the gates [batch, gates * hidden], state) -> the next state, the hidden one first
-Step = Callable[[Value, State], State]
 Product = Callable[[Value], Value]  # [rows, input] -> [rows, gates * hidden]
 
 
@@ -73,17 +70,13 @@ class _Direction:
     def columns(self, x: Value, first: int, count: int = 1) -> Value:
         """Return the columns of `count` gates from `first` on. x: [batch, gates * hidden]."""
         starts, stops = (0, first * self.hidden), (x.shape[0], (first + count) * self.hidden)
-        return x if stops[1] - starts[1] == x.shape[1] else _slice(self.call, x, starts, stops)
+        return x if stops[1] - starts[1] == x.shape[1] else slice_range(self.call, x, starts, stops)
 
     def activate(self, i: int, x: Value) -> Value:
         """Return activation i of a gate's sum, clipped first if the node has a clip."""
         if self.clip:
             x = self.call.add("clip", x, lo=-self.clip, hi=self.clip)
         return self.call.add(self.activations[i], x)
-
-
-def _slice(call: OnnxCall, x: Value, starts: Sequence[int], stops: Sequence[int]) -> Value:
-    return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * len(starts))
 
 
 @round_once
@@ -225,14 +218,16 @@ def _recurrent(
         state = tuple(_initial(call, 5 + i, number, batch, d, batch_first) for i in range(states))
         flat = call.reshape(x, (steps * batch, width))
         sums = d.input_sums(flat, bias_of(d).astype(DTYPES[x.dtype]))
-        sequence, state = _iterate(call, make_step(d, number), sums, state, backwards, valid)
+        sequence, state = iterate(
+            call, make_step(d, number), sums, state, StepOrder(call.required[0], backwards, valid)
+        )
         sequences.append(sequence)
         last.append(state)
-    results: list[Value | None] = [_join(call, sequences, 1) if call.required[0] else None]
+    results: list[Value | None] = [join(call, sequences, 1) if call.required[0] else None]
     for i in range(states):
         if len(call.required) > i + 1 and call.required[i + 1]:
             parts = [call.reshape(state[i], (1, *state[i].shape)) for state in last]
-            results.append(_join(call, parts, 0))
+            results.append(join(call, parts, 0))
         else:
             results.append(None)
     if batch_first:
@@ -258,50 +253,6 @@ def _valid_steps(call: OnnxCall, steps: int, batch: int) -> Value | None:
         return None
     times = constant(np.arange(steps, dtype=np.int32)[:, None])
     return call.reshape(call.add("less", times, call.reshape(lengths, (1, batch))), (steps, batch, 1))
-
-
-def _within(call: OnnxCall, step: Step, valid: Value | None, x: Value, state: State) -> tuple[Value, State]:
-    """Return the hidden state that a time step outputs, and its state: zeros and the state before it where it is after
-    the end of a sequence. valid: [batch, 1]; None: it is within all."""
-    made = step(x, state)
-    if valid is None:
-        return made[0], made
-    held = tuple(call.add("where", valid, new, old) for new, old in zip(made, state, strict=True))
-    return call.add("where", valid, made[0], call.scalar(0.0, made[0])), held
-
-
-def _iterate(
-    call: OnnxCall, step: Step, sums: Value, state: State, backwards: bool, valid: Value | None
-) -> tuple[Value, State]:
-    """Return the hidden states of all time steps, [steps, 1, batch, hidden], and the state after the last one.
-
-    sums: [steps * batch, gates * hidden]. The first is that of one step if no node reads it. valid: as of _valid_steps.
-    Backwards, the state stays as it was at first until the end of its sequence.
-    """
-    batch, width = state[0].shape[0], sums.shape[1]
-    steps = sums.shape[0] // batch
-    loop = new_loop(call, steps)
-    if loop is not None:
-        rows = call.reshape(sums, (steps, batch, width))
-        part = loop.row(rows, backwards)
-        own = tuple(loop.state(value) for value in state)
-        keep = None if valid is None else loop.row(valid, backwards)
-        hidden, made = _within(call, step, keep, part, own)
-        loop.end(made)
-        hidden = call.reshape(hidden, (1, *hidden.shape))
-        sequence = loop.stack(hidden, backwards) if call.required[0] else hidden
-        return sequence, tuple(loop.final(i) for i in range(len(own)))
-    by_time: dict[int, Value] = {}
-    for t in range(steps - 1, -1, -1) if backwards else range(steps):
-        part = _slice(call, sums, (t * batch, 0), ((t + 1) * batch, width)) if steps > 1 else sums
-        keep = None if valid is None else call.reshape(_slice(call, valid, (t, 0, 0), (t + 1, batch, 1)), (batch, 1))
-        hidden, state = _within(call, step, keep, part, state)
-        by_time[t] = call.reshape(hidden, (1, 1, *hidden.shape))
-    return _join(call, [by_time[t] for t in range(steps)], 0) if call.required[0] else by_time[0], state
-
-
-def _join(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
-    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 
 def _direction(
@@ -343,7 +294,7 @@ def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, bat
     if value.shape[1:] != (batch, d.hidden) or number >= value.shape[0]:
         raise call.fail(f"{call.input_name(i)} is {value.type} where [directions, {batch}, {d.hidden}] is needed")
     if value.shape[0] > 1:
-        value = _slice(call, value, (number, 0, 0), (number + 1, batch, d.hidden))
+        value = slice_range(call, value, (number, 0, 0), (number + 1, batch, d.hidden))
     return call.reshape(value, (batch, d.hidden))
 
 

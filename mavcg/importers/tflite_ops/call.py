@@ -29,13 +29,14 @@ class TfliteCall(NodeCall):
 
     inputs: values as they are stored. tensors: the file's descriptions of the inputs; None for absent inputs. results:
     the file's descriptions of the outputs. options: by the accessor's name. dequantized: dequantized values by index of
-    the tensor, shared by all calls.
+    the tensor, shared by all calls. nexts: receives the next values of inputs that are states, by their position.
     """
 
     tensors: tuple[TfliteTensor | None, ...]
     results: tuple[TfliteTensor, ...]
     options: Mapping[str, Any]
     dequantized: dict[int, Value] = field(default_factory=dict)
+    nexts: dict[int, Value] = field(default_factory=dict)
 
     # Inputs
 
