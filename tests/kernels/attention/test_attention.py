@@ -1,14 +1,19 @@
 """Attention against its definition in double precision; all vector lengths and ranges of rows have the same bytes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mavcg.specs.kernel import View
+from mavcg.graph import Graph, type_of
+from mavcg.ops import infer, make_node
+from mavcg.specs.kernel import Machine, View
 from tests.conftest import examples
-from tests.kernels.conftest import AssertNode
+from tests.kernels.conftest import AssertNode, host_machines, run_node_on
+from tests.kernels.emulated_steps import emulated_node, run_emulated
 
 Array = NDArray[np.float32]
 
@@ -141,3 +146,22 @@ def test_random_attention(
     if masked is not None:
         mask = noise(*(n if of else 1 for n, of in zip(whole, masked, strict=True)))
     assert_node("attention", (query, key, value, mask, count), scale=0.3, causal=causal, rtol=2e-5, atol=5e-6)
+
+
+@pytest.mark.long
+def test_aarch64_has_the_bytes_of_this_machine(tmp_path: Path) -> None:
+    """It multiplies by lanes of registers; heads of 8 and of 7 elements, masked, causal, of a part of the keys."""
+    nodes, expected = [], []
+    for sizes, shape, count in (((8, 8), (1, 1, 1, 70), None), ((7, 6), (1, 4, 6, 70), np.array([66]))):
+        query, key, value = parts(1, 6, 70, (4, 2), sizes)
+        arrays = {"q": query, "k": key, "v": value, "m": noise(*shape), **({} if count is None else {"n": count})}
+        names = ("q", "k", "v", "m", "" if count is None else "n")
+        node = make_node("attention", names, ("y",), "tested", scale=0.3, causal=count is not None)
+        types = {name: type_of(array) for name, array in arrays.items()}
+        types["y"] = infer(node, types)[0]
+        graph = Graph("test", tuple(arrays), ("y",), (node,), types)
+        nodes.append(emulated_node(graph, arrays))
+        expected.append(run_node_on(host_machines()[0], node, graph, arrays, optimised=False)[0])
+    machine = Machine("generic", "aarch64", "generic", ("+neon",))
+    for have, want in zip(run_emulated(nodes, machine, tmp_path), expected, strict=True):
+        assert have.tobytes() == want.tobytes()

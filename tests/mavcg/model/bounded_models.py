@@ -100,13 +100,13 @@ class Tokens:
         self.add("Concat", part, before, axis=2)
         self.width += half
 
-    def save(self, path: Path, outputs: Sequence[str] = ()) -> Path:
+    def save(self, path: Path, outputs: Sequence[str] = (), outer: Sequence[str | int] = (1, "tokens")) -> Path:
         value = onnx.helper.make_tensor_value_info
         names = list(outputs) or [self.last]
         save_model(
             path,
             self.nodes,
-            [value("x", 1, [1, "tokens", self.input_width])],
+            [value("x", 1, [*outer, self.input_width])],
             [value(name, 1, None) for name in names],
             self.arrays,
         )

@@ -112,6 +112,14 @@ def refused(path: Path, shape: tuple[int | None, ...], most: int = 12) -> str:
     return text
 
 
+def test_attention_in_a_bounded_batch(tmp_path: Path) -> None:
+    net = Tokens(8)
+    net.attention()
+    net.residual()
+    path = net.save(tmp_path / "m.onnx", outer=("batch", 7))
+    assert_right(path, (None, 7, 8), Dimension("batch", 1, 6), (1, 2, 5, 6), (2,))
+
+
 @pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax", "ReduceSumSquare"])
 def test_reductions_along_the_dimension(tmp_path: Path, op: str) -> None:
     """Beside tokens, and along them: partial sums of neighbours from 8 or 16 tokens on."""
