@@ -144,7 +144,10 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
     yield from c_corpora()
     yield from text_corpora()
     yield from perf_corpora(PERF_SCRIPT, PERF_REPORT)
-    yield from binary_corpora()
+    for target, name, data in binary_corpora():
+        yield target, name, data
+        if target == "accel_program" and data.startswith(b"\x7fELF"):
+            yield "accel_image", name, b"\0" + data
     yield (
         "compile_commands",
         "two_units",
@@ -178,6 +181,8 @@ def c_corpora() -> Iterator[tuple[str, str, bytes]]:
         yield "selector", board, b"".join(parts)[:4096]
     yield "chunks", "unequal", bytes.fromhex("0000c350 00000008 0004 0100 0100 0040 0030 00") + bytes(range(64))
     yield "chunks", "large", bytes.fromhex("7ffffff0 00010000 0010") + bytes(range(200))
+    yield "accel_image", "as_it_is", b"\1"
+    yield "accel_image", "header", b"\1" + bytes.fromhex("0028 08 0000000000000040 003c 02 0009")
     # create with 2 threads, run, profile, run with sizes, cancel, threads, destroy; then odd options and pointers
     yield "engine", "usual", bytes.fromhex("0002 060000 070100 060200 03 04 02")
     yield "engine", "odd", bytes.fromhex("8000000401 0100 0003 06 00ff 0100 07 30fe 0203 0a 0600 06 0201ff 05 fffffff9")

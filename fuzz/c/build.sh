@@ -27,11 +27,9 @@ if [ -z "${PYTHON:-}" ]; then
     [ ! -x "$root/.venv/bin/python" ] || PYTHON=$root/.venv/bin/python
 fi
 (cd "$root" && "$PYTHON" -m fuzz.c.tables "$work" && "$PYTHON" -m mavcg.runtime.amalgamation "$work")
-sanitizers="-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"
+engine=${LIB_FUZZING_ENGINE:--fsanitize=fuzzer} # OSS-Fuzz has its own
+checks="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 common="-std=gnu11 -D_GNU_SOURCE -O1 -g -pthread -Wall -Wextra -I$root/runtime/csrc"
-for target in selector chunks; do
-    "$compiler" $common -Wno-unused-function "-I$work/$target" $sanitizers "$here/$target.c" -o "$out/$target"
-done
 version=1
 for label in generic a b; do
     # Not what is tested, and where the time goes: without sanitizers.
@@ -39,8 +37,28 @@ for label in generic a b; do
         -c "$root/tests/runtime/engine/kernels.c" -o "$work/$label.o"
     version=$((version + 1))
 done
-instrumented="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined"
-"$compiler" $common -I$work $instrumented -c "$work/engine.c" -o "$work/engine.o"
-"$compiler" $common -I$work $instrumented -c "$work/runtime.c" -o "$work/runtime.o"
-"$compiler" $common -I$work $sanitizers "$here/engine.c" "$work/engine.o" "$work/runtime.o" "$work/generic.o" "$work/a.o" \
-    "$work/b.o" "$work/constants.o" -o "$out/engine"
+
+# build_targets FOLDER FLAGS..: every target, with these flags for what is tested
+build_targets() {
+    made=$1
+    shift
+    for target in selector chunks; do
+        "$compiler" $common -Wno-unused-function "-I$work/$target" "$@" $engine "$here/$target.c" -o "$made/$target"
+    done
+    for part in engine runtime; do
+        "$compiler" $common -I$work "$@" -fsanitize=fuzzer-no-link -c "$work/$part.c" -o "$work/$part.o"
+    done
+    "$compiler" $common -I$work "$@" $engine "$here/engine.c" "$work/engine.o" "$work/runtime.o" "$work/generic.o" \
+        "$work/a.o" "$work/b.o" "$work/constants.o" -o "$made/engine"
+    "$compiler" $common -I$work "-I$work/accel" "$@" $engine "$here/accel_image.c" "$work"/accel/*.c -ldl -lm \
+        -o "$made/accel_image"
+}
+build_targets "$out" $checks
+
+# The same once more, to count lines: run.py asks llvm-cov of this clang.
+mkdir -p "$out/lines"
+build_targets "$out/lines" -fprofile-instr-generate -fcoverage-mapping
+case $compiler in
+*-[0-9]*) echo "-${compiler##*-}" ;;
+*) echo ;;
+esac >"$out/lines/version"

@@ -1,11 +1,13 @@
 """Writes what the C targets are compiled with: `python -m fuzz.c.tables FOLDER`.
 
-The cores of the profiles for the selector, and the model of the engine's tests with its constants for the engine.
+The cores of the profiles for the selector, the model of the engine's tests with its constants for the engine, and the
+accelerator's host side with a program.
 """
 
 import sys
 from pathlib import Path
 
+from mavcg.accelerators.host.library import write_host_sources
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.kernel_versions import versions_of
@@ -30,6 +32,11 @@ def write(folder: Path) -> None:
     (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
     (folder / "exercise.h").write_text(header_text(program))
     constants_object([CONSTANTS], constants_symbol(program), host_target(), folder / "constants.o")
+    (folder / "accel").mkdir()
+    write_host_sources(folder / "accel")
+    content = (Path(__file__).parents[1] / "corpus/accel_program/whole").read_bytes()
+    numbers = ", ".join(map(str, content))
+    (folder / "accel_seed.h").write_text(f"static const unsigned char accel_seed[] = {{{numbers}}};\n")
 
 
 if __name__ == "__main__":

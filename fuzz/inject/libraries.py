@@ -39,14 +39,12 @@ def write_models(folder: Path) -> None:
 
     rng = np.random.default_rng(0)
 
-    def save(
-        name: str, nodes: Sequence[Any], inputs: Mapping[str, Any], outputs: Mapping[str, Any], **weights: Any
-    ) -> None:
-        tensors = [
-            [helper.make_tensor_value_info(tensor, TensorProto.FLOAT, shape) for tensor, shape in each.items()]
-            for each in (inputs, outputs)
-        ]
-        graph = helper.make_graph(nodes, name, *tensors, [numpy_helper.from_array(w, n) for n, w in weights.items()])
+    def tensors(shapes: Shapes) -> list[Any]:
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+
+    def save(name: str, nodes: Sequence[Any], inputs: Shapes, outputs: Shapes, **weights: Any) -> None:
+        constants = [numpy_helper.from_array(array, weight) for weight, array in weights.items()]
+        graph = helper.make_graph(nodes, name, tensors(inputs), tensors(outputs), constants)
         opset = [helper.make_opsetid("", 17)]
         onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / f"{name}.onnx")
 

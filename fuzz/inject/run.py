@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fuzz.inject.scenarios import SCENARIOS
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build/inject"
-SECONDS = 900  # of an operation
+SECONDS = 1200  # of an operation; a command begins no failure after COMMAND_SECONDS
+COMMAND_SECONDS = 600
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Wno-unused-function")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # Threads sleep at once, so that futex is called.
@@ -115,6 +118,21 @@ def _accel() -> Iterator[list[str]]:
     yield [str(compile_driver("accel", f"-I{folder}", *objects)), str(folder / "program.elf")]
 
 
+def _command(name: str) -> Callable[[], Iterator[list[str]]]:
+    """Return the command of a scenario: Python with files.c preloaded, which `env` sees to, not this process."""
+
+    def commands() -> Iterator[list[str]]:
+        preload = BUILD / "files.so"
+        preload.parent.mkdir(parents=True, exist_ok=True)
+        flags = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra")
+        subprocess.run(["gcc", *flags, str(HERE / "files.c"), "-ldl", "-o", str(preload)], check=True)
+        folder = BUILD / "scenarios" / name.replace(" ", "_")
+        words = ["fuzz.inject.commands", name, str(folder), str(COMMAND_SECONDS)]
+        yield ["env", f"LD_PRELOAD={preload}", "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", *words]
+
+    return commands
+
+
 OPERATIONS: Mapping[str, Callable[[], Iterator[list[str]]]] = {
     "engine": _models("model", "engine"),
     "states": _models("model", "states"),
@@ -124,6 +142,7 @@ OPERATIONS: Mapping[str, Callable[[], Iterator[list[str]]]] = {
     "blas": _blas,
     "selector": _selector,
     "accel": _accel,
+    **{name: _command(name) for name in SCENARIOS},
 }
 
 
@@ -133,7 +152,13 @@ def run_operation(name: str, seconds: float = SECONDS) -> list[Row]:
     for command in OPERATIONS[name]():
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", timeout=seconds, env=os.environ | ENVIRONMENT
+                command,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=seconds,
+                env=os.environ | ENVIRONMENT,
             )
         except subprocess.TimeoutExpired as late:
             print(f"{name}: stopped after {seconds:.0f} s", file=sys.stderr)

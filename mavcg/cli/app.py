@@ -1,6 +1,5 @@
 """Assemble the verbs to one command line, and turn errors into a message and an exit status."""
 
-import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,11 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from mavcg.cli.verbs import VERBS, verb_named
-from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks, system_words
 from mavcg.console.option_class import Command
 from mavcg.errors import MavcgError
-from mavcg.files.disk_space import NO_ROOM, full_folders
-from mavcg.files.sandbox import confinement
 from mavcg.text.terminal import say, say_error, show
 
 HELP = """Build libraries with machine code for each core type of a processor whose cores differ.
@@ -111,13 +108,7 @@ def run(arguments: Sequence[str], confine: Callable[[str, Mapping[str, Any]], No
     except OSError as error:  # a full disk, a folder without permission
         if show_tracebacks():
             raise
-        # The error of a write to a full disk names no file: unless a folder is known to be full, it was stdout.
-        unnamed = (full_folders() or "standard output") if error.errno in NO_ROOM else "a system call"
-        location = error.filename2 or error.filename or unnamed
-        remedy = "make room" if error.errno in NO_ROOM else "check that it can be read and written"
-        if error.errno in (errno.EACCES, errno.EPERM) and (confined := confinement()) and confined.files:
-            remedy += "; commands write only where their options say, MAVCG_SANDBOX=off lifts that"
-        say(f"{location!s}: {error.strerror or error}; {remedy}")
+        say(system_words(error))
         return _no_stdout(EXIT_BAD_INPUT) if not _flush_stdout() else EXIT_BAD_INPUT
 
 

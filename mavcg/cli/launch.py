@@ -114,7 +114,7 @@ def _launch_in_full(
     """Version the object of a compiler command. status: the compiler's exit status; None if it has not run yet."""
     from pathlib import Path
 
-    from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
+    from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks, system_words
     from mavcg.errors import MavcgError
     from mavcg.program.launching import LaunchOptions, find_config, run_compiler, version_object
     from mavcg.text.terminal import say, say_error, say_lines
@@ -127,6 +127,9 @@ def _launch_in_full(
         done = version_object(command, options)
     except MavcgError as error:
         say_error(error, "the compiler's object stays: ")
+        return EXIT_BAD_INPUT if strict else 0
+    except OSError as error:
+        say(f"the compiler's object stays: {system_words(error)}")
         return EXIT_BAD_INPUT if strict else 0
     except Exception as error:  # a fault of mavcg must not break the user's build, whose object is made
         if strict or show_tracebacks():

@@ -8,12 +8,20 @@ from mavcg.text.safe_text import printable, printable_line
 
 def say(message: str) -> None:
     """Print a line on stderr after mavcg's name; a line end in a name is shown as \\n."""
-    print(printable_line(f"mavcg: {message}"), file=sys.stderr, flush=True)
+    _tell(printable_line(f"mavcg: {message}"))
 
 
 def say_lines(text: str) -> None:
     """Print a text that mavcg has composed on stderr after mavcg's name; its further lines are indented."""
-    print(printable(f"mavcg: {text}").replace("\n", "\n  "), file=sys.stderr, flush=True)
+    _tell(printable(f"mavcg: {text}").replace("\n", "\n  "))
+
+
+def _tell(text: str) -> None:
+    """Print a text on stderr. Nothing is done if the disk behind it is full: the exit status stays what it is."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        pass
 
 
 def say_error(error: MavcgError, before: str = "") -> None:

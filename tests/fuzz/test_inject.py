@@ -70,9 +70,10 @@ def test_what_goes_wrong_is_found(tmp_path: Path, clean_up: str, counts: list[in
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["engine", "bounded", "application", "selector", "accel"])
-def test_operations_survive_or_refuse(name: str) -> None:
+@pytest.mark.parametrize("name", ["engine", "bounded", "application", "selector", "accel", "launch"])
+def test_operations_survive_or_refuse(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.inject.run.COMMAND_SECONDS", 120)
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     rows = run_operation(name)
-    assert sum(row.tried for row in rows) > 20 and not any(row.wrong for row in rows), rows
+    assert sum(row.tried for row in rows) >= 20 and not any(row.wrong for row in rows), rows

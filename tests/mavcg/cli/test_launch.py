@@ -1,5 +1,6 @@
 """`mavcg launch` in builds that know nothing of it: make, CMake, C++ with templates and exceptions, odd commands."""
 
+import errno
 import os
 import re
 import shutil
@@ -689,3 +690,19 @@ def test_in_process_and_as_a_command_are_one(project: Path, run_program: Any) ->
     assert ended.status == 0 and "mavcg: hot.o: dot (generic" in ended.stderr
     assert run(["launch", "gcc", "-c", "cold.c"]) == 0
     assert os.path.exists("cold.o")
+
+
+def test_an_object_that_cannot_be_replaced_is_no_fault_of_ours(
+    mavcg: Any, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rename of the finished object fails: found by `make inject`."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(project / "hot.o"))
+
+    monkeypatch.setattr("mavcg.program.launching.version_object", full)
+    for strict, status in (((), 0), (("--strict",), 2)):
+        ended = launch(mavcg, *strict, "gcc", "-c", "hot.c")
+        assert ended.status == status and (project / "hot.o").is_file()
+        words = f"the compiler's object stays: {project / 'hot.o'}: No space left on device; make room"
+        assert words in ended.stderr and "fault" not in ended.stderr
