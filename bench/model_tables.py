@@ -301,11 +301,12 @@ def survey(record: Record, table: Table) -> str:
     rows = record["rows"]
     counts = collections.Counter(row["result"] for row in rows)
     timed = any(row["ratio"] is not None for row in rows)
+    left = f", and {counts['not run']} were not reached in the time" if counts["not run"] else ""
     text = (
         f"{record['kind'].capitalize()}: {len(rows)} files of {len({row['package'] for row in rows})} packages; "
         f"{counts['whole']} are built whole, {counts['partial']} in part, {counts['refused'] + counts['died']} not at "
-        "all. Difference: from onnxruntime or LiteRT alone, of the largest element of an output, on seeded inputs; "
-        "numbers after a dynamic quantisation differ by a step of it."
+        f"all{left}. Difference: from onnxruntime or LiteRT alone, of the largest element of an output, on seeded "
+        "inputs; numbers after a dynamic quantisation differ by a step of it."
     )
     if timed:
         text += " Times: one thread, interleaved, medians; ratio below 1: mavcg takes less."

