@@ -7,9 +7,8 @@ longest length stands for all others only if nothing but shapes follows from the
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from mavcg.choose.lowering.free_rows import begins_with
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph, Node
+from mavcg.graph import Array, Graph, Node
 from mavcg.specs.dimension import Dimension
 
 ReadGraph = Callable[[int], Graph]
@@ -70,7 +69,7 @@ def _check_graph(most: Graph, graph: Graph, dimension: Dimension, length: int) -
             raise _refusal(a, dimension, f"has other attributes at the length {length}")
         for name in a.inputs:
             if name in most.constants and not (
-                name in graph.constants and begins_with(most.constants[name], graph.constants[name])
+                name in graph.constants and _is_corner(most.constants[name], graph.constants[name])
             ):
                 raise _refusal(a, dimension, f"has another constant %{name} at the length {length}")
     if len(most.nodes) != len(graph.nodes) or most.outputs != graph.outputs:
@@ -78,6 +77,17 @@ def _check_graph(most: Graph, graph: Graph, dimension: Dimension, length: int) -
             f"the bounded dimension {dimension}: the model has {len(most.nodes)} operators at the length "
             f"{dimension.most} and {len(graph.nodes)} at {length}; {_remedy(dimension)}"
         )
+
+
+def _is_corner(long: Array, short: Array) -> bool:
+    """Return True if one array is the beginning of the other along each axis on which they differ.
+
+    Such are causal masks, which no kernel reads; with_free_rows has a stricter rule for constants of kernels.
+    """
+    if long.dtype != short.dtype or long.ndim != short.ndim:
+        return False
+    common = tuple(slice(min(n, m)) for n, m in zip(long.shape, short.shape, strict=True))
+    return long[common].tobytes() == short[common].tobytes()
 
 
 def _check_shapes(node: Node, most: Graph, graph: Graph, dimension: Dimension, length: int) -> None:

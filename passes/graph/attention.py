@@ -65,7 +65,8 @@ def fuse_attention(graph: Graph) -> Graph:
         if mask and len(new.types[mask].shape) < 4:
             shape = new.types[mask].shape
             mask = new.add("reshape", (mask,), mask, node.origin, shape=(1,) * (4 - len(shape)) + shape)
-        made = new.add("attention", (query, key, value, mask, ""), node.output, node.origin, scale=each.scale)
+        attrs = {"scale": each.scale, "causal": each.causal}
+        made = new.add("attention", (query, key, value, mask, ""), node.output, node.origin, **attrs)
         new.into(node.output, "transpose", (made,), node.origin, perm=_HEADS_INSIDE)
     return new.finish()
 
@@ -92,7 +93,8 @@ class _Attention:
     """An attention as it is written: tensors in heads [batch, heads, tokens, elements], or the key transposed.
 
     mask: added to the scores after they were scaled; "": none. filled: a node that replaces some of the scores, its
-    input `mask`, by a number. perms: of query, key and value, to heads inside.
+    input `mask`, by a number. perms: of query, key and value, to heads inside. causal: the last query sees all keys,
+    each one before it one less.
     """
 
     query: str
@@ -101,6 +103,7 @@ class _Attention:
     mask: str
     perms: tuple[tuple[int, ...], ...] = ()
     filled: Node | None = None
+    causal: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,12 +144,14 @@ class _Finder:
         if node.op in ("mul", "div"):
             inner, factor = self._factor_of(node)
             found = self._scores(inner, shape) if inner else None
-            return None if found is None or found.mask else replace(found, scale=found.scale * factor)
+            return None if found is None or found.mask or found.causal else replace(found, scale=found.scale * factor)
         if node.op == "where":
             return self._filled_scores(node, shape)
         sides = (node.inputs, node.inputs[::-1]) if node.op == "add" else ()
         for product, mask in sides:
             found = self._scores(product, shape)
+            if found is not None and not found.causal and self._is_triangle(mask, 0.0, shape):
+                return replace(found, causal=True)
             if found is not None and not found.mask and len(self.graph.shape(mask)) <= 4:
                 return replace(found, mask=mask)
         return None
@@ -156,9 +161,20 @@ class _Finder:
         for side, other in ((1, 2), (2, 1)):
             number = scalar_of(self.graph.constants.get(node.inputs[other]))
             found = self._scores(node.inputs[side], shape) if number is not None and number <= _ABSORBS else None
+            if found is not None and not found.causal and self._is_triangle(node.inputs[0], side == 1, shape):
+                return replace(found, causal=True)
             if found is not None and not found.mask:
                 return replace(found, mask=node.inputs[side], filled=node)
         return None
+
+    def _is_triangle(self, name: str, seen: float | bool, shape: tuple[int, ...]) -> bool:
+        """Return True for a constant that is `seen` where a causal query sees a key, and elsewhere hides it."""
+        array = self.graph.constants.get(name)
+        if array is None or array.shape[-2:] != shape[2:] or array.size != shape[2] * shape[3] or shape[2] < 2:
+            return False
+        matrix, sees = array.reshape(shape[2:]), np.tri(shape[2], shape[3], shape[3] - shape[2], dtype=bool)
+        hidden = matrix != seen if isinstance(seen, bool) else matrix <= _ABSORBS
+        return bool((matrix[sees] == seen).all() and hidden[~sees].all())
 
     def _factor_of(self, node: Node) -> tuple[str, float]:
         """Return the tensor that a node multiplies by a number, and the number; "" where it does not."""

@@ -247,11 +247,11 @@ def _same_constant(
             np.array_equal(most.graph.constants[name], other.graph.constants[name]) for name in a.sources
         )
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return begins_with(a, b)
+        return _begins_with(a, b)
     return False
 
 
-def begins_with(long: Array, short: Array) -> bool:
+def _begins_with(long: Array, short: Array) -> bool:
     """Return True if two arrays are equal, or one is the beginning of the other along the first axis longer than 1."""
     if long.dtype != short.dtype or long.ndim != short.ndim:
         return False

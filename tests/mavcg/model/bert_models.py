@@ -70,6 +70,13 @@ class Encoder:
         unseen = self.add("Sub", 1.0, self.add("Cast", self.add("Expand", seen, whole), to=1))
         return self.add("Where", self.add("Cast", unseen, to=9), LEAST_F32, unseen)
 
+    def causal_mask(self) -> str:
+        """Of a decoder: cut from a triangle of the longest length."""
+        length = self.add("Unsqueeze", self.tokens("input_ids"), np.array([0]))
+        starts, ends = np.array([0, 0]), self.add("Concat", length, length, axis=0)
+        seen = self.add("Slice", np.tri(MOST, dtype=bool)[None, None], starts, ends, np.array([2, 3]))
+        return self.add("Where", seen, 0.0, -float("inf"))
+
     def in_heads(self, x: str, perm: tuple[int, ...]) -> str:
         length = self.add("Unsqueeze", self.tokens(x), np.array([0]))
         shape = self.add("Concat", np.array([1]), length, np.array([self.heads, self.size]), axis=0)

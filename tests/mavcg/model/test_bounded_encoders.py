@@ -13,7 +13,7 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
-from tests.mavcg.model.bert_models import LEAST_F32, MOST, bert, sentence  # noqa: E402
+from tests.mavcg.model.bert_models import LEAST_F32, MOST, Encoder, bert, sentence  # noqa: E402
 from tests.mavcg.model.test_bounded_rows import assert_same  # noqa: E402
 
 SHAPES = {"input_ids": (1, None), "attention_mask": (1, None)}
@@ -29,6 +29,12 @@ def test_a_sentence_encoder(tmp_path: Path) -> None:
 def test_a_mask_that_is_expanded_for_each_query(tmp_path: Path) -> None:
     path = bert(tmp_path / "bert.onnx", layers=1, pooled=False, masked=0.0)
     assert_same(path, SHAPES, Dimension("tokens", 1, MOST), {length: sentence(length) for length in (5, 33)}, (5,))
+
+
+def test_a_causal_network(tmp_path: Path) -> None:
+    net = Encoder()
+    path = net.save(tmp_path / "gpt.onnx", net.layer(net.embeddings(), net.causal_mask()))
+    assert_same(path, SHAPES, Dimension("tokens", 1, MOST), {n: sentence(n) for n in (2, 9, 70, MOST)}, (9, 70))
 
 
 @pytest.mark.parametrize("op", ["Attention", "MultiHeadAttention"])

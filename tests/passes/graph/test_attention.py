@@ -58,6 +58,29 @@ def test_forms_of_exporters(product: str, masked: str, h: Any) -> None:
     h.same(graph, after, relative=1e-5)
 
 
+@pytest.mark.parametrize(
+    "masked",
+    ["%u = add(%s, %low)", "%u = where(%sees, %s, %least)", "%t = add(%s, %m)\n%u = where(%hides, %least, %t)"],
+)
+def test_causal_masks(masked: str, h: Any) -> None:
+    """Rows of 3 queries for 4 keys, the last of which sees all of them."""
+    text = """input %q: f32[1,3,2,4]
+        input %k: f32[1,4,2,4]
+        input %v: f32[1,4,2,3]
+        input %m: f32[1,1,1,4]
+        const %low: f32[1,1,3,4] = {0, 0, -inf, -inf, 0, 0, 0, -inf, 0, 0, 0, 0}
+        const %sees: bool[3,4] = {true, true, false, false, true, true, true, false, true, true, true, true}
+        const %hides: bool[1,1,3,4] = {false, false, true, true, false, false, false, true, false, false, false, false}
+        const %least: f32[] = {-3e38}
+        %qh = transpose(%q) perm=[0,2,1,3]
+        %vh = transpose(%v) perm=[0,2,1,3]
+"""
+    graph = h.graph(text + TURNED + masked + "\n" + REST)
+    after = optimise(fuse_attention(graph))
+    assert [node.op for node in after.nodes] == ["attention"] and after.nodes[0].attr("causal")
+    h.same(graph, after, relative=1e-5)
+
+
 @pytest.mark.parametrize("masked", [EXPANDED, FILLED, FILLED.replace("%low, %s", "%s, %low")])
 def test_masks_that_are_the_same_for_all_queries(masked: str, h: Any) -> None:
     graph = h.graph(INPUTS + TURNED + masked + REST)
