@@ -102,6 +102,11 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
         (TensorType("f32", (7, 40)), TensorType("i64", (5,)), TensorType("f32", (5, 40))),
         {"reduction": "add"},
     ),
+    "expand_blocks": (
+        "expand_blocks",
+        (TensorType("u8", (3, 24)), TensorType("f32", (3, 3)), TensorType("u8", (3, 3))),
+        {"bits": 4, "block": 16, "depth": 37},
+    ),
     "resample": ("resample", (IMAGE, TensorType("i32", (14, 2)), TensorType("f32", (14, 2))), {"axis": 1}),
 }
 

@@ -148,6 +148,7 @@ def test_cores_use_what_they_have(machine: str, instruction: str, tmp_path: Path
     node = emulated_node(graph_of(inputs, attrs), {"x0": inputs[0]})
     text = compiled([node], ARM[machine], tmp_path, "asm").read_text()
     assert len(re.findall(instruction, text)) >= 8
+    assert not re.search(r"^\s+bl\s", text, re.M)  # it calls nothing
 
 
 @pytest.mark.parametrize("bits", [4, 8])
