@@ -99,7 +99,7 @@ def read_source(
             raise MavcgError(
                 f"--precision {AUTO_PRECISION}: build the library, which measures errors, and estimate that"
             )
-        graph = optimised_graph(import_model(path, shapes), known, dump)
+        graph = optimised_graph(import_model(path, shapes, loops=known == F32), known, dump)
         return lower_for_board(path.stem, graph, board, progress, known)
     if precision is not None:
         raise MavcgError(f"--precision {precision}: {path.name} is already built; name the model's file instead")

@@ -230,7 +230,7 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
             step["op"],
             step.get("primitive", ""),
             step["kernel"],
-            str(step["rows"]),
+            str(step["rows"]) + (f" x {step['trips']}" if "trips" in step else ""),  # in each iteration of a loop
             str(step["grain"]),
             f"{step['work']:,}",
         )

@@ -12,10 +12,13 @@ from bench.jit import host_machine
 from bench.program_runner import KernelStore, ProgramRunner
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_lowered
+from mavcg.choose.predict.predict import predict
 from mavcg.graph import Graph
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.kernels.machines import packing_for
+from mavcg.model.estimating import read_source
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.profiles.load import load_board
 from mavcg.reference import run
 from mavcg.toolchain.target import host_target
 from tests.conftest import examples
@@ -103,3 +106,15 @@ def test_random_loops(seed: int) -> None:
     arrays = {name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}
     for have, want in zip(computed(graph, arrays), run(graph, *arrays.values()), strict=True):
         np.testing.assert_allclose(have, want, 1e-5, 1e-5)
+
+
+def test_predicted_times_are_of_all_iterations(tmp_path: Path) -> None:
+    """A layer of twice as many time steps takes about twice as long; its steps are as many."""
+    board = load_board("exynos9820")
+    times, steps = [], []
+    for length in (100, 200):
+        model(tmp_path / "m.onnx", "GRU", length)
+        predicted = predict(read_source(tmp_path / "m.onnx", board, {}, lambda message: None))
+        times.append(predicted.chosen.ms)
+        steps.append(len(predicted.layers))
+    assert 1.9 < times[1] / times[0] < 2.1 and steps[0] == steps[1]
