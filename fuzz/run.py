@@ -151,13 +151,11 @@ def _fault(output: str) -> str:
 
 
 def record(results: Sequence[Ran], command: str) -> None:
-    """Put targets into their languages' records; what these have of other targets stays."""
-    from bench.record import RESULTS, facts, write
+    """Put targets into their languages' records; what was recorded of other targets on this machine stays."""
+    from bench.record import facts, measured_or_none, write
 
     for name, language in (("fuzz_targets", "Python"), ("fuzz_c_targets", "C")):
-        path = RESULTS / f"{name}.json"
-        known = json.loads(path.read_text())["targets"] if path.is_file() else []
-        rows = {row["target"]: row for row in known}
+        rows = {row["target"]: row for row in measured_or_none(name).get("targets", ())}
         new = {result.target: asdict(result) for result in results if result.language == language}
         if new:
             merged = rows | new

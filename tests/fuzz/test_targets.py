@@ -1,6 +1,7 @@
 """Each fuzz target takes its committed corpus; the fuzzer itself runs for a short time in `make test-long`."""
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.run import Ran, ran
+from fuzz.run import Ran, ran, record
 from fuzz.targets import NAMES, call_target
 from mavcg.errors import MavcgError
 
@@ -54,6 +55,21 @@ def test_what_libfuzzer_prints_is_read() -> None:
         "KeyError: 'k'",
         "Test unit written to /x/crash-1",
         "Test unit written to /x/crash-1",
+    ]
+
+
+def test_a_record_keeps_other_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.record.ROWS", tmp_path / "rows")
+    monkeypatch.setattr("bench.record.RESULTS", tmp_path)
+    for name, edges in (("onnx_file", 10), ("chunks", 20), ("fleet_file", 30), ("onnx_file", 40)):
+        language = "C" if name == "chunks" else "Python"
+        record([Ran(name, language, 7, edges, 8, 9, 1.0, "", 50, 100)], "the command")
+    table = json.loads((tmp_path / "fuzz_targets.json").read_text())["parts"][1]["rows"]
+    assert table == [["fleet_file", "7", "30", "50 of 100", "9", "0"], ["onnx_file", "7", "40", "50 of 100", "9", "0"]]
+    assert json.loads((tmp_path / "fuzz_c_targets.json").read_text())["parts"][1]["rows"][0][:3] == [
+        "chunks",
+        "7",
+        "20",
     ]
 
 
