@@ -38,9 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1_000_000, help="moves of a thread to another CPU")
     parser.add_argument("--minutes", type=float, default=60.0)
     given = parser.parse_args(arguments)
-    moved, results, end = 0, set[str](), time.monotonic() + 60 * given.minutes
+    moved, results = 0, set[str]()
     with tempfile.TemporaryDirectory() as name:
         files = machine_files(Path(name))
+        end = time.monotonic() + 60 * given.minutes
         while moved < given.count and time.monotonic() < end:
             # Lines of a script are told apart by their numbers.
             script = [f"/move migrate {CHUNK + number}" for number in range(CHUNKS)]
