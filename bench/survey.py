@@ -285,7 +285,7 @@ def main() -> None:
         LOG.unlink(missing_ok=True)
     rows = survey_all(chosen, not options.no_times, options.seconds, rows_before() if options.resume else {})
     kind, command = ("counted", "bench.survey --no-times") if options.no_times else ("measured", "bench.survey")
-    command += f" --seconds {options.seconds:g}" * (options.seconds < float("inf"))
+    command += " --resume" * options.resume
     document = facts(kind, command) | {"rows": [*map(asdict, rows)]}
     if not options.words:
         write("survey", document)
