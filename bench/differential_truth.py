@@ -92,6 +92,9 @@ EXACT = frozenset(
 )
 # Computed in f32 whatever the type: ONNX's attribute stash_type says so by default.
 STASHED = frozenset({"LayerNormalization", "RMSNormalization", "GroupNormalization"})
+# Of f32 these give 0 for results below the normal range (docs/operators.md), which is an error of as much.
+FLUSHED = frozenset({"Softmax", "Attention", "MultiHeadAttention"})
+LEAST_NORMAL = float(np.finfo(np.float32).tiny)
 RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 # Results with cancellation inside: the error is relative to this function of the argument, not to the result.
 SCALES: Mapping[str, Callable[[Array], Array]] = {
@@ -240,6 +243,8 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | Non
                     if node.op_type in STASHED and types[name] == np.float64:
                         units *= _eps(np.dtype(np.float32)) / _eps(types[name])
                     value = with_errors(value, types[name], units, errors) if units else value
+                    if node.op_type in FLUSHED and types[name] == np.float32:
+                        value = flushed(value, errors)
                     scale = _absolute_scale(node.op_type, given[0], value.shape)
                     if scale is not None:
                         step = units * _eps(types[name]) * scale
@@ -289,6 +294,12 @@ def with_errors(value: Array, dtype: np.dtype[Any], units: float, errors: Errors
     if whole_stay:
         step = np.where(value == np.rint(value), 0, step)
     return value + np.where(np.isfinite(step), step, 0) * errors.directions(value.shape)
+
+
+def flushed(value: Array, errors: Errors) -> Array:
+    """Return results with errors of f32's least normal number; none changes its sign."""
+    moved = value + np.where(value == 0, 0, LEAST_NORMAL) * errors.directions(value.shape)
+    return np.where(np.sign(moved) * np.sign(value) < 0, 0, moved)
 
 
 def _in_range(value: Array, dtype: np.dtype[Any]) -> Array:

@@ -359,12 +359,7 @@ def differential(record: Record, table: Table) -> str:
 
 def chains(record: Record, table: Table) -> str:
     """Return the table of chains of operators by verdict and date, and the last run's differences by class."""
-    statuses = ["same", "explained", "different", "crash", "hang", "refused", "skipped"]
-    rows = [
-        [run["date"], run["seed"], run["commit"], run["chains"], *(run["counts"].get(name, 0) for name in statuses)]
-        for run in record["runs"]
-    ]
-    last = record["runs"][-1]
+    last = record["last"]
     listed = {
         key: ", ".join(f"{name} {count}" for name, count in last[key].items())
         for key in ("formats", "types", "versions")
@@ -377,7 +372,7 @@ def chains(record: Record, table: Table) -> str:
         f"{listed['types']}. Chains by version: {listed['versions']}. Of {last['elements']} elements of outputs "
         f"{share:.1%} have no finite bound. The operators' page says what the classes are."
     )
-    counted = table(["date", "seed", "commit", "chains", *statuses], rows)
+    counted = table(record["head"], record["rows"])
     classes = [[reason, number] for reason, number in list(last["explained"].items())[:60]]
     return f"{text}\n\n{counted}\n\n" + table(["explained by", "chains"], classes)
 

@@ -1,7 +1,7 @@
 """Differential testing by chains: `python -m bench.chains --minutes 30 --seed 1`, or `make differential MINUTES=30`.
 
-The run of a seed goes on where it ended before. A fault is shrunk and kept as build/chains/SEED-NUMBER.json, with its
-verdict; `--file` judges such a file again, `--only NUMBER` a chain of the seed.
+The run of a seed goes on where it ended before; chains with a fault are judged again. A fault is shrunk and kept as
+build/chains/SEED-NUMBER.json, with its verdict; `--file` judges such a file again, `--only NUMBER` a chain of the seed.
 """
 
 import argparse
@@ -141,10 +141,11 @@ def main() -> None:
             sys.exit(f"bench.chains: {error}")
     done = results.load(options.seed)
     end = time.monotonic() + 60 * options.minutes
-    numbers = {one.number for one in done}
+    numbers = {one.number for one in done if one.status not in FAULTS}  # faults are judged again
     for outcomes in run(options.seed, numbers, end, max(1, options.workers), options.count):
         results.append(options.seed, outcomes)
-        done += outcomes
+        again = {one.number for one in outcomes}
+        done = [one for one in done if one.number not in again] + outcomes
         for outcome in outcomes:
             if outcome.status in FAULTS and outcome.format:
                 keep_shrunk(options.seed, outcome)

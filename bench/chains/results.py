@@ -7,14 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import records
 from bench.chains.chain import Chain, as_json, from_json
 from bench.chains.libraries import Judged
 from bench.chains.verdict import FAULTS, Verdict
-from bench.record import ROOT, facts, measured_or_none, write
+from bench.record import RESULTS, ROOT, facts, write
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 
 FOLDER = ROOT / "build/chains"
+STATUSES = ("same", "explained", *FAULTS, "refused", "skipped")
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,17 @@ def _path(seed: int) -> Path:
 
 
 def load(seed: int) -> list[Outcome]:
-    """Return the outcomes of a seed so far; of a line that was cut off, none."""
+    """Return the outcomes of a seed so far, of each chain the last; of a line that was cut off, none."""
     if not _path(seed).is_file():
         return []
-    known = []
+    known: dict[int, Outcome] = {}
     for line in _path(seed).read_text(encoding="utf-8").splitlines():
         try:
             fields = json.loads(line)
         except json.JSONDecodeError:  # the run was ended while it wrote the last one
             continue
-        known.append(_outcome_of(fields))
-    return known
+        known[fields["number"]] = _outcome_of(fields)
+    return list(known.values())
 
 
 def _outcome_of(fields: Mapping[str, Any]) -> Outcome:
@@ -142,9 +144,17 @@ def summary(done: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def record(seed: int, done: Sequence[Outcome]) -> Path:
-    """Write the record: a row of counts for this date beside those of before."""
+    """Write the record: a row of counts for this date and seed above those of before."""
     head = facts("counted", f"bench.chains --seed {seed} --record")
     counted = summary(done)
-    row = {"date": head["date"][:10], "seed": seed, "commit": head["commit"]} | counted
-    before = [r for r in measured_or_none("chains").get("runs", []) if (r["seed"], r["date"]) != (seed, row["date"])]
-    return write("chains", head | {"runs": [*before, row]})
+    row = [head["date"][:10], str(seed), head["commit"], str(len(done))]
+    row += [str(counted["counts"].get(status, 0)) for status in STATUSES]
+    before = [list(cells) for cells in _recorded_rows() if list(cells[:2]) != row[:2]]
+    columns = ["date", "seed", "commit", "chains", *STATUSES]
+    return write("chains", head | {"head": columns, "rows": [row, *before], "last": counted})
+
+
+def _recorded_rows() -> Sequence[Sequence[str]]:
+    """Return the rows by date of the record in bench/results/."""
+    path = RESULTS / "chains.json"
+    return next(records.read(path).tables).rows if path.is_file() else ()

@@ -308,7 +308,7 @@ def _transpose(g: TfliteGrowing) -> None:
 
 
 def _pad(g: TfliteGrowing) -> None:
-    x = g.tensor(lambda v: v.ndim <= 4)
+    x = g.tensor(lambda v: 1 <= v.ndim <= 4)
     shape = g.shape(x)
     if g.kind != INT8 and g.rng.random() < 0.3:
         mode = g.pick(0, 1)
@@ -319,7 +319,7 @@ def _pad(g: TfliteGrowing) -> None:
 
 
 def _strided_slice(g: TfliteGrowing) -> None:
-    x = g.tensor(lambda v: v.ndim <= 4)
+    x = g.tensor(lambda v: 1 <= v.ndim <= 4)
     begin, end, strides, masks = [], [], [], {"beginMask": 0, "endMask": 0, "shrinkAxisMask": 0}
     for axis, n in enumerate(g.shape(x)):
         step = g.pick(1, 1, 2, -1, -2)

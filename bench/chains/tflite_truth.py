@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.chains.chain import Chain, Node
 from bench.differential_part import Array
-from bench.differential_truth import SAMPLES, UNITS, Bounded, Errors, bound_of, is_large, with_errors
+from bench.differential_truth import SAMPLES, UNITS, Bounded, Errors, bound_of, flushed, is_large, with_errors
 from bench.differential_windows import Window, windows
 from bench.tflite_file import Quantised
 
@@ -91,7 +91,11 @@ def _values(chain: Chain, errors: Errors | None) -> dict[str, Array]:
         for name, result in zip(node.outputs, computed(node, given), strict=True):
             if errors is not None and result.dtype.kind == "f" and node.op not in EXACT:
                 result = with_errors(result, single, UNITS, errors)
-                if node.op == "GELU" and given[0] is not None:  # cancellation inside: relative to the argument
+                if node.op == "SOFTMAX":
+                    result = flushed(result, errors)
+                if (
+                    node.op in ("GELU", "HARD_SWISH") and given[0] is not None
+                ):  # cancellation inside: relative to the argument
                     slack = UNITS * float(np.finfo(np.float32).eps) * np.abs(given[0])
                     result = result + np.where(np.isfinite(slack), slack, 0) * errors.directions(result.shape)
             values[name] = stored(result, chain.dtypes[name], chain.quantised.get(name))

@@ -225,3 +225,11 @@ def test_litert_clamps_infinities_of_operators_with_a_fused_activation() -> None
     assert theirs.tolist() == [most, -most, 8]
     assert "clamps" in tflite_verdict(part, [part.inputs[a] * part.inputs[b]], [theirs])[1]
     assert tflite_verdict(part, [np.array([np.inf, np.inf, 8], np.float32)], [theirs])[0] == "different"
+
+
+def test_a_softmax_may_give_zero_below_the_normal_range_only() -> None:
+    (result,) = _bounded(_part("Softmax", "Identity", x=np.array([[0.0, -90.0, -80.0]], np.float32)))
+    below, above = result.value[0, 1:]
+    assert 0 < below < np.finfo(np.float32).tiny < above
+    assert result.bound[0, 1] >= below
+    assert result.bound[0, 2] < above / 100

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ai_edge_litert")
 
+from bench import tables  # noqa: E402
 from bench.chains import __main__ as command  # noqa: E402
 from bench.chains import results  # noqa: E402
 from bench.chains.chain import as_json  # noqa: E402
@@ -50,6 +52,25 @@ def test_outcomes_are_kept_by_seed_and_counted(tmp_path: Path, monkeypatch: pyte
     assert (counted["elements"], counted["undetermined"]) == (10, 1)
     assert counted["explained"] == {"onnxruntime alone: Tan": 1}
     assert [fault["reason"] for fault in counted["faults"]] == ["died of SIGSEGV"]
+
+
+def test_the_record_has_a_row_by_date_and_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = {}
+
+    def write(name: str, rows: dict[str, Any]) -> Path:
+        written[name] = rows
+        return tmp_path
+
+    monkeypatch.setattr(results, "write", write)
+    monkeypatch.setattr(results, "_recorded_rows", lambda: (("2026-01-02", "1", "abc", "9", *"9000000"),))
+    done = [results.outcome(3, random_chain(7, 3), Judged(Verdict("same", "", 10, 1), ("generic",)))]
+
+    results.record(1, done)
+
+    first, before = written["chains"]["rows"]
+    assert first[1:2] + first[3:] == ["1", "1", "1", "0", "0", "0", "0", "0", "0"]
+    assert before[0] == "2026-01-02"
+    assert tables.summary("chains", written["chains"]).cell("20*", "same") == "1"
 
 
 def test_a_file_that_no_run_kept_is_named(tmp_path: Path) -> None:
