@@ -101,9 +101,10 @@ class FloatProducts:
         """Return each pixel's input, broadcast, once for each vector of channels."""
         b, vectors, item = self.b, len(self.counts), self.weights.item_bytes
         lanes = vector_lanes(self.machine, self.weights.dtype)
-        for vector in term.vectors:
-            yield [self._of_lane(vector, term.lane, lanes)] * vectors
         short = self.counts[-1] < lanes
+        for vector in term.vectors:
+            whole = [self._of_lane(vector, term.lane, lanes)] * (vectors - short)
+            yield [*whole, self._of_lane(vector, term.lane, self.counts[-1])] if short else whole
         for offset in () if term.vectors else self.in_offsets:
             pointer = offset_pointer(b, term.at.left, offset, term.number * item)
             scalar = widen_bf16(b, load_vector(b, pointer, self.typ, name="x1", align=item))

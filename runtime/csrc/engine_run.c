@@ -92,7 +92,7 @@ static int run_loop(struct mavcg_context *context, const struct engine_loop *loo
 static int run_steps(struct mavcg_context *context, double *step_ns) {
     for (uint32_t i = 0; step_ns && i < STEPS; i++) step_ns[i] = 0;
     uint32_t number = context->begin;
-    for (uint32_t i = 0; i < LOOPS; i++) { /* without stages: from the first phase to the last */
+    for (uint32_t i = 0; i != LOOPS; i++) { /* without stages: from the first phase to the last */
         int status = run_phases(context, number, loop_table[i].begin, step_ns);
         if (!status) status = run_loop(context, &loop_table[i], step_ns);
         if (status) return status;

@@ -4,17 +4,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.kernels.registry import emit
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing
 from tests.kernels.conftest import host_machines, run_node_on
-from tests.kernels.conv.test_half import BIG, CASES, LITTLE, TRANSPOSED, case
-from tests.kernels.emulated_steps import EmulatedNode, run_emulated
+from tests.kernels.conv.test_half import BIG, CASES, LITTLE, TRANSPOSED, X86, case
+from tests.kernels.emulated_steps import EmulatedNode, emulated_node, run_emulated
 
 Array = NDArray[Any]
 BF16 = DTYPES["bf16"]
@@ -58,6 +61,19 @@ def test_products_are_those_of_f32_rounded_once(number: int) -> None:
     given = [None if array is None else array.astype(np.float64) for array in inputs[: len(of_graph.inputs)]]
     (exact,) = evaluate(of_graph, given, wide=True)
     np.testing.assert_allclose(computed.astype(np.float64), exact, rtol=2.0**-8 * 1.001, atol=1e-4)
+
+
+def test_avx512_tiles_end_in_half_a_vector() -> None:
+    """LLVM takes the code for AVX-512 on every host; 5 channels take half a vector."""
+    b = GraphBuilder("narrow")
+    w = b.constant(np.ones((21, 5), np.float32).astype(BF16))
+    node = emulated_node(b.finish([b.add("matmul", [b.input("x", TensorType("bf16", (7, 21))), w])]), {}, lanes=16)
+    module = ir.Module("narrow")
+    for step in node.steps:
+        emit(module, step.spec, X86, None)
+    text = str(module)
+    llvm.parse_assembly(text).verify()
+    assert "llvm.fma.v8f32" in text and "llvm.fma.v16f32" not in text
 
 
 @pytest.mark.long

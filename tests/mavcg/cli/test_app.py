@@ -126,8 +126,8 @@ def test_what_the_system_refuses_is_no_traceback(mavcg: Any, monkeypatch: pytest
 
 
 def test_a_fault_of_ours_is_exit_code_1() -> None:
-    code = "import mavcg.objects.inspection as i; i.model_of = lambda p: 1 / 0; from mavcg.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "inspect", "x"], capture_output=True, text=True)
+    code = "import mavcg.profiles.load as i; i.load_cores = lambda *_: 1 / 0; from mavcg.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "cores", "cortex-a55"], capture_output=True, text=True)
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 
 
