@@ -297,10 +297,11 @@ def test_an_unsupported_operator_is_named_with_what_there_is(imported: Imported)
 
 
 def test_three_spatial_dimensions(imported: Imported) -> None:
-    nodes = [helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="deep")]
-    message = model(nodes, [value("x", [1, 1, 4, 4, 4])], ["y"], {"w": np.ones((1, 1, 2, 2, 2), np.float32)})
+    nodes = [helper.make_node("ConvInteger", ["x", "w"], ["y"], name="deep")]
+    weights = {"w": np.ones((1, 1, 2, 2, 2), np.int8)}
+    message = model(nodes, [value("x", [1, 1, 4, 4, 4], TensorProto.INT8)], ["y"], weights)
 
-    with pytest.raises(UnsupportedOp, match=r"node 'deep' \(ConvTranspose\): 3 spatial dimensions.*supported: 1 or 2"):
+    with pytest.raises(UnsupportedOp, match=r"node 'deep' \(ConvInteger\): 3 spatial dimensions.*supported: 1 or 2"):
         imported(message)
 
 

@@ -98,7 +98,7 @@ def test_half_sums_with_a_bias_of_f32_are_rounded_once() -> None:
 
 
 def test_every_operator_is_defined() -> None:
-    assert set(DEFINITIONS) == set(OPS)
+    assert set(DEFINITIONS) == set(OPS) - {"loop_slice", "loop_next", "loop_stack"}  # which run_loop defines
 
 
 WINDOWS = [  # kernel, stride, dilation, pads
