@@ -7,7 +7,7 @@ JOBS   ?= 3
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz inject differential bench bench-arm figures release clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz inject differential corpus bench bench-arm figures release clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -86,6 +86,10 @@ inject: setup ## failure by number: the n-th malloc, mmap, futex, write, rename,
 SEED ?= 1
 differential: setup ## random chains of operators against three judges, MINUTES (30), seed SEED; goes on where it ended
 	@$(BIN)/python -m bench.chains $(if $(MINUTES),--minutes $(MINUTES)) --seed $(SEED)
+
+CORPUS ?=
+corpus: setup ## Debian's source packages under mavcg launch; MINUTES (60), CORPUS="opus lame"; goes on where it ended
+	@$(BIN)/python -m bench.corpus $(if $(MINUTES),--minutes $(MINUTES)) $(CORPUS)
 
 FIGURES ?=
 figures: setup ## the headline figures (30 minutes), README and docs/figures.md; FIGURES="--only dispatch": these alone

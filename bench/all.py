@@ -15,6 +15,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.dispatch", "--record"),
     ("-m", "bench.build_time"),
     ("-m", "bench.launch_cost", "--long"),
+    ("-m", "bench.corpus"),
     ("-m", "bench.growth"),
     ("-m", "bench.machine_passes"),
     ("-m", "bench.ir_split"),

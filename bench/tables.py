@@ -23,6 +23,7 @@ from bench import (
     unsure_tables,
 )
 from bench.accelerators import accelerator_tables, gpu_baselines, gpu_record, planner_tables
+from bench.corpus import tables as corpus_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import ir_split, machine_passes
 from bench.record import RESULTS
@@ -154,6 +155,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "growth": ("Code growth of six ARM clones", growth),
     "growth_app": ("Code growth of an application of TFLite's size", growth),
     "build_time": ("How long a build takes", build_time),
+    "corpus": (corpus_tables.TITLE, lambda record: corpus_tables.corpus(record, table)),
     "launch_cost": ("What mavcg launch adds to a compiler's CPU time", launch_cost),
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
     "ir_split": ("Load splitting in LLVM IR beside the machine pass", lambda record: ir_split(record, table)),

@@ -388,3 +388,17 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
 
     plain: dict[Hashable, Path] = {}
     return build_versions
+
+
+@pytest.fixture(scope="session")
+def perf() -> str:
+    """perf, where it is installed and may record."""
+    path = shutil.which("perf")
+    if path is None:
+        pytest.skip("perf is not installed")
+    tried = subprocess.run(
+        [path, "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "--", "true"], capture_output=True
+    )
+    if tried.returncode:
+        pytest.skip(f"perf may not record here: {tried.stderr.decode(errors='replace').strip()[:200]}")
+    return path

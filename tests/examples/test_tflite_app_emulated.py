@@ -11,7 +11,7 @@ import pytest
 
 from bench.models import model_path
 from mavcg.errors import MavcgError
-from tests.mavcg.cli.debian_sources import unpacked_packages
+from bench.debian import unpacked_packages
 from tests.pipelines.conftest import MIDRS
 
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")

@@ -127,20 +127,6 @@ def gcc() -> tuple[str, str]:
     return "gcc", "g++"
 
 
-@pytest.fixture(scope="session")
-def perf() -> str:
-    """perf, where it is installed and may record."""
-    path = shutil.which("perf")
-    if path is None:
-        pytest.skip("perf is not installed")
-    tried = subprocess.run(
-        [path, "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "--", "true"], capture_output=True
-    )
-    if tried.returncode:
-        pytest.skip(f"perf may not record here: {tried.stderr.decode(errors='replace').strip()[:200]}")
-    return path
-
-
 def execute(*command: str | Path, cwd: Path | None = None, **environment: str) -> Ended:
     """Run a program; MAVCG_ variables of the outside are not handed on."""
     outside: Mapping[str, str] = {n: v for n, v in os.environ.items() if not n.startswith("MAVCG_")}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mavcg.objects.elf import exported_symbols
-from tests.mavcg.cli.debian_sources import source_tarball
+from bench.debian import source_tarball
 
 FIVE_LINES = """\
 profile.build = ["make", "-s", "lz4"]

@@ -19,14 +19,18 @@ class AptError(Exception):
 def source_tarball(package: str) -> Path | str:
     """The upstream tarball of a Debian source package; why it cannot be had, where it cannot."""
     kept = code_folder() / "test-sources"
-    if found := sorted(kept.glob(f"{package}_*.orig.tar.*")):
+    if found := _tarballs(kept, package):
         return found[-1]
     try:
         with _own_apt(kept, "deb-src") as apt:
             _call([*apt, "source", "--download-only", package], kept)
     except AptError as error:
         return str(error)
-    return max(kept.glob(f"{package}_*.orig.tar.*"), default=f"apt-get source {package} brought no .orig.tar")
+    return max(_tarballs(kept, package), default=f"apt-get source {package} brought no .orig.tar")
+
+
+def _tarballs(folder: Path, package: str) -> list[Path]:
+    return sorted(path for path in folder.glob(f"{package}_*.orig.tar.*") if path.suffix != ".asc")  # a signature
 
 
 def unpacked_packages(architecture: str, packages: Sequence[str]) -> Path | str:

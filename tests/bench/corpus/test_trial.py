@@ -1,0 +1,99 @@
+"""The corpus' comparison finds what differs: a package of two files, and the same one with faults."""
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.corpus import packages
+from bench.corpus.inputs import write_inputs
+from bench.corpus.packages import Package, read_packages
+from bench.corpus.trial import EQUAL, try_package
+from bench.corpus.ways import ways
+from mavcg.errors import MavcgError
+
+SOURCE = """\
+#include <stdio.h>
+__attribute__((noinline)) static unsigned mix(const unsigned char *text, long count) {
+    unsigned sum = 0;
+    for (long i = 0; i < count; i++) sum = sum * 31 + text[i];
+    return sum;
+}
+int main(void) {
+    static unsigned char text[1 << 20];
+    for (long i = 0; i < 1 << 20; i++) text[i] = (unsigned char)(i * 7);
+    unsigned sum = 0;
+    for (int round = 0; round < 200; round++) sum += mix(text, 1 << 20);
+    printf("%u\\n", sum);
+    return 0;
+}
+"""
+BUILD = "$CC -O2 -c own.c && $CC own.o -o own"
+
+
+@pytest.fixture
+def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function (package, way) -> its Row, of a package whose tarball has SOURCE alone."""
+    (tmp_path / "own-1.0").mkdir()
+    (tmp_path / "own-1.0/own.c").write_text(SOURCE)
+    with tarfile.open(tmp_path / "own_1.0.orig.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "own-1.0", "own-1.0")
+    monkeypatch.setattr(packages, "source_tarball", lambda _: tmp_path / "own_1.0.orig.tar.gz")
+    write_inputs(tmp_path / "data")
+    (tmp_path / "own").mkdir()
+    return lambda package, way: try_package(package, ways()[way], tmp_path / "own", tmp_path / "data", timed=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["zig", "zig-aarch64"])
+def test_a_package_is_equal_and_has_versions(tried: Any, way: str, perf: str) -> None:
+    if way not in ways():
+        pytest.skip(f"no {way} here")
+
+    row = tried(Package("own", BUILD, "$RUN ./own", check="test -x own"), way)
+
+    assert row.verdict == EQUAL, row
+    assert row.version == "1.0" and row.files == 1 and row.bytes_after > row.bytes_before
+    assert row.launch_s > row.plain_s > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("build", "work", "check", "verdict"),
+    [
+        (f"{BUILD} && echo ${{MAVCG_CONFIG:+1}} > made", "./own && cat made", "", "differs here"),
+        (f"{BUILD} && echo ${{MAVCG_CONFIG:+1}} > made", "./own && cp made $OUT/made", "", "differs here"),
+        (BUILD, "./own", 'test -z "$MAVCG_CONFIG"', "check: status 1"),
+        (BUILD, "./own; exit 3", "", "profile: status"),
+        ("$CC -O2 none.c", "./own", "", "build: status 1"),
+    ],
+    ids=["output", "file", "check", "work", "build"],
+)
+def test_what_differs_is_found(tried: Any, perf: str, build: str, work: str, check: str, verdict: str) -> None:
+    assert tried(Package("own", build, work, check), "zig").verdict.startswith(verdict)
+
+
+def test_packages_that_cannot_be_had_are_named(tried: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tried(Package("own", BUILD, "./own", needs=("no-such-program",)), "zig").verdict == (
+        "not tried: needs no-such-program"
+    )
+    monkeypatch.setattr(packages, "source_tarball", lambda _: "no archives")
+    assert tried(Package("own", BUILD, "./own"), "zig").verdict == "not tried: no archives"
+
+
+def test_every_package_of_the_table_has_work_to_compare() -> None:
+    for package in read_packages():
+        assert "$RUN " in package.work, package.source
+    with pytest.raises(MavcgError, match="no package nonesuch; there are"):
+        read_packages(["nonesuch"])
+
+
+def test_inputs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_inputs(tmp_path / name)
+
+    names = {path.name for path in (tmp_path / "first").iterdir()}
+
+    assert names == {"sound.raw", "sound.wav", "speech.raw", "image.ppm", "frames.y4m", "text"}
+    assert all((tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes() for name in names)
