@@ -4,10 +4,10 @@ The seeded decoder of examples/decoder, whose activations are quantised in the r
 thread and two: each in a process of its own that is stopped while others run, in rounds, of which every one begins with
 another runtime. A round is a text of N tokens; a runtime's figure is its median. onnxruntime writes its caches in
 place, as onnxruntime-genai lets it do. llama.cpp takes part, on a GGUF file of the same weights, where `llama-bench`
-is on the path and the package gguf is installed; PyPI has no wheel of it, and Debian 12 no package.
+is on the path and the package gguf is installed; docs/decoders.md says how it is built.
 
 What a library for a board predicts is printed too: of rk3588's Cortex-A55 and A76, and of snapdragon-8-gen-1's
-Cortex-X2, as no board with a Cortex-X1 is known. Run it while nothing else runs: less than 8 minutes.
+Cortex-X2, as no board with a Cortex-X1 is known. Run it while nothing else runs: a minute.
 """
 
 import json
