@@ -11,12 +11,16 @@ RATE = 48000
 
 
 def write_inputs(folder: Path) -> None:
-    """Write the inputs into a new folder: sound.wav, sound.raw (48 kHz, mono, 16 bits), speech.raw (8 kHz), image.ppm
-    (256 x 192, 8 bits), frames.y4m (176 x 144, 8 frames) and text (1 MB)."""
+    """Write the inputs into a new folder.
+
+    They are sound.wav, sound.raw (48 kHz, mono, 16 bits), floats.raw (the same as f32), speech.raw (8 kHz), image.ppm
+    (256 x 192, 8 bits), frames.y4m (176 x 144, 8 frames) and text (1 MB).
+    """
     rng = np.random.default_rng(44)
     folder.mkdir(parents=True)
     sound = _sound(rng, RATE * 3, RATE)
     (folder / "sound.raw").write_bytes(sound.tobytes())
+    (folder / "floats.raw").write_bytes((sound / 2.0**15).astype("<f4").tobytes())
     with wave.open(str(folder / "sound.wav"), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)

@@ -95,5 +95,5 @@ def test_inputs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
     names = {path.name for path in (tmp_path / "first").iterdir()}
 
-    assert names == {"sound.raw", "sound.wav", "speech.raw", "image.ppm", "frames.y4m", "text"}
+    assert names == {"sound.raw", "sound.wav", "floats.raw", "speech.raw", "image.ppm", "frames.y4m", "text"}
     assert all((tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes() for name in names)
