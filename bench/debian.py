@@ -1,5 +1,6 @@
 """Packages of Debian, by apt-get and the archives that this machine's apt is set up with; kept in the cache."""
 
+import platform
 import re
 import shutil
 import subprocess
@@ -23,10 +24,21 @@ def source_tarball(package: str) -> Path | str:
         return found[-1]
     try:
         with _own_apt(kept, "deb-src") as apt:
-            _call([*apt, "source", "--download-only", package], kept)
+            try:
+                _call([*apt, "source", "--download-only", package], kept)
+            except AptError:  # mirrors may lack the files of security updates; the release's own version has no update
+                _call([*apt, "source", "--download-only", f"{package}/{_release()}"], kept)
     except AptError as error:
         return str(error)
     return max(_tarballs(kept, package), default=f"apt-get source {package} brought no .orig.tar")
+
+
+def _release() -> str:
+    """The code name of this machine's Debian. Raises: AptError where it has none."""
+    try:
+        return platform.freedesktop_os_release()["VERSION_CODENAME"]
+    except (OSError, KeyError):
+        raise AptError("this system has no code name") from None
 
 
 def _tarballs(folder: Path, package: str) -> list[Path]:
