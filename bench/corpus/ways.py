@@ -50,7 +50,8 @@ def ways() -> Mapping[str, Way]:
     target = ("-target", f"{TRIPLE}.2.28")
     found = [Way("gcc", ("gcc",), ("g++",))] if shutil.which("g++") else []
     found += [Way("clang", ("clang",), ("clang++",))] if shutil.which("clang++") else []
-    found += [Way("zig", (zig, "cc"), (zig, "c++"), False, ar, ranlib)]
+    baseline = "-mcpu=baseline"  # as other compilers do; without it zig's code is for this very machine
+    found += [Way("zig", (zig, "cc", baseline), (zig, "c++", baseline), False, ar, ranlib)]
     if shutil.which(EMULATOR) and SYSROOT.is_dir():
         found += [Way("zig-aarch64", (zig, "cc", *target), (zig, "c++", *target), True, ar, ranlib)]
         if all(shutil.which(f"{TRIPLE}-{tool}") for tool in ("gcc", "g++")):
