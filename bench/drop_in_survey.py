@@ -138,7 +138,8 @@ def refusal(path: Path, shapes: Sequence[str]) -> str:
     """
     given = {text.partition("=")[0]: tuple(map(int, text.partition("=")[2].split("x"))) for text in shapes}
     try:
-        lower_candidates(optimise(import_model(path, given), _ignore), packing_for(host_target()), MAX_ERROR)
+        graph = optimise(import_model(path, given, loops=True), _ignore)
+        lower_candidates(graph, packing_for(host_target()), MAX_ERROR)
     except MavcgError as error:
         return first_refusal(error)
     return ""
