@@ -14,7 +14,7 @@ _SECONDS = 120
 
 
 class AptError(Exception):
-    """What cannot be had, and why."""
+    """An error of apt-get, whose text says what cannot be had, and why."""
 
 
 def source_tarball(package: str) -> Path | str:

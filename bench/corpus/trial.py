@@ -37,7 +37,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a package by a way.
+    """The outcome of a package by a way.
 
     verdict: EQUAL if both builds' programs give the same bytes on all processors, and the package's own tests pass;
     else what differs or failed, or "not tried: " and why. files: objects with versions. bytes_before, bytes_after:

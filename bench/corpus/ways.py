@@ -39,7 +39,7 @@ class Way:
 
     @property
     def target(self) -> str:
-        """What versions are for, as lines of [build] in mavcg.toml."""
+        """The cores that get versions, as lines of [build] in mavcg.toml."""
         return f"cores = {list(MIDRS)}\n".replace("'", '"') if self.arm else 'board = "host"\n'
 
 
