@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.debian import unpacked_packages
 from bench.models import model_path
 from mavcg.errors import MavcgError
-from bench.debian import unpacked_packages
 from tests.pipelines.conftest import MIDRS
 
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")

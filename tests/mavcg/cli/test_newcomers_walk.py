@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mavcg.objects.elf import exported_symbols
 from bench.debian import source_tarball
+from mavcg.objects.elf import exported_symbols
 
 FIVE_LINES = """\
 profile.build = ["make", "-s", "lz4"]
