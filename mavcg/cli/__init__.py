@@ -11,6 +11,8 @@ Where the next thing goes:
 import gc
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 
 def main() -> None:
@@ -27,11 +29,17 @@ def main() -> None:
         _end_on_signals()
         sys.exit(launch(sys.argv[2:]))
     from mavcg.cli.app import run
-    from mavcg.cli.confinement import confine_verb
     from mavcg.files.scratch import remove_on_signals
 
     remove_on_signals()
-    sys.exit(run(sys.argv[1:], confine_verb))
+    sys.exit(run(sys.argv[1:], _confine))
+
+
+def _confine(verb: str, options: Mapping[str, Any]) -> None:
+    """Confine this process to what a verb needs; the imports are not for --help."""
+    from mavcg.cli.confinement import confine_verb
+
+    confine_verb(verb, options)
 
 
 def _end_on_signals() -> None:

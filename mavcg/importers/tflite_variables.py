@@ -60,8 +60,10 @@ class Variables:
             first = self.initial.get(variable)
             if first is None:
                 if not result.dtype or any(n < 0 for n in result.shape) or result.free:
-                    raise UnsupportedOp(f"{location}: {result.label} of {result.kind}{list(result.shape)} has no first "
-                                        "value; supported: variables with one, or of a known shape")  # fmt: skip
+                    raise UnsupportedOp(
+                        f"{location}: {result.label} of {result.kind}{list(result.shape)} has no first "
+                        "value; supported: variables with one, or of a known shape"
+                    )
                 first = np.zeros(result.shape, DTYPES[result.dtype])
             stem = variable[1].decode("utf-8", "replace") or "variable"
             if variable not in self.assigned:
@@ -80,8 +82,10 @@ class Variables:
         variable = (_TENSOR, str(tensor.index).encode())
         if variable not in self.values:
             if not tensor.dtype or any(n < 0 for n in tensor.shape) or tensor.free:
-                raise UnsupportedOp(f"{location}: {tensor.label} of {tensor.kind}{list(tensor.shape)}; supported: "
-                                    "variables of a known shape")  # fmt: skip
+                raise UnsupportedOp(
+                    f"{location}: {tensor.label} of {tensor.kind}{list(tensor.shape)}; supported: "
+                    "variables of a known shape"
+                )
             (name,) = fresh_names((*taken, *self.emitter.builder.types), [tensor.name or "state"])
             made = self.emitter.builder.input(name, TensorType(tensor.dtype, tensor.shape))
             self.initial[variable] = np.zeros(tensor.shape, DTYPES[tensor.dtype])

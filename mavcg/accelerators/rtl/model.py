@@ -15,12 +15,33 @@ from mavcg.toolchain.zig import run_tool
 
 _CSRC = Path(__file__).parent / "csrc"
 _TRANSLATE = (
-    "--cc", "--Mdir", ".", "-O3", "--x-assign", "0", "--x-initial", "0", "--no-timing", "-Wno-fatal", "-Wno-lint",
-    "-Wno-style", "--top-module", TOP, "core.v",
-)  # fmt: skip
+    "--cc",
+    "--Mdir",
+    ".",
+    "-O3",
+    "--x-assign",
+    "0",
+    "--x-initial",
+    "0",
+    "--no-timing",
+    "-Wno-fatal",
+    "-Wno-lint",
+    "-Wno-style",
+    "--top-module",
+    TOP,
+    "core.v",
+)
 _COMPILE = (
-    "-std=c++17", "-O1", "-g0", "-w", "-fPIC", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TRACE=0",
-)  # fmt: skip
+    "-std=c++17",
+    "-O1",
+    "-g0",
+    "-w",
+    "-fPIC",
+    "-DVERILATOR=1",
+    "-DVM_COVERAGE=0",
+    "-DVM_SC=0",
+    "-DVM_TRACE=0",
+)
 _RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 _COMPILERS = 2
 

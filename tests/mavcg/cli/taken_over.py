@@ -1,4 +1,4 @@
-"""What a reader does whose file has taken it over. It imports nothing heavy: a process with threads is not confined."""
+"""The acts of a reader that its file has taken over; no heavy imports, as a process with threads is not confined."""
 
 import os
 import socket

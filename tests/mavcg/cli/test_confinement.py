@@ -160,7 +160,7 @@ def test_further_folders_and_wrong_values(places: Places, here: Path, monkeypatc
 
 
 def test_seconds_of_cpu_end_a_verb(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what a verb takes, whatever it reads: it says so and ends with status 2."""
+    """A verb that uses more seconds than its limit says so and ends with status 2, whatever it reads."""
     monkeypatch.setenv("MAVCG_CPU_SECONDS", "soon")
     with pytest.raises(MavcgError, match="MAVCG_CPU_SECONDS=soon: is not a number of seconds"):
         confine_verb("inspect", {})

@@ -164,7 +164,7 @@ def test_an_accelerators_program_is_refused_with_what_to_do(unpacked: Callable[[
 
 @here_only
 def test_a_library_of_a_later_version_is_refused_by_name(here: Path) -> None:
-    """As docs/compatibility.md says: build it again, or take the newer mavcg."""
+    """An error says what docs/compatibility.md says: build it again, or take the newer mavcg."""
     (here / "later.c").write_text(
         "struct table { unsigned api; char rest[508]; };\n"
         "static const struct table table = {.api = 1000};\n"

@@ -59,7 +59,7 @@ def test_bad_values_are_named(seconds: float | None, memory: str | None, message
 
 
 def test_a_long_build_says_what_it_does(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no terminal shows it, after 10 seconds of CPU and at each doubling, or after a minute of waiting."""
+    """A line tells the progress without a terminal: after 10 s of CPU, at each doubling, or a minute of waiting."""
     monkeypatch.setattr(resource_limits, "_REPORT_S", 0.02)
     monkeypatch.setattr(resource_limits, "_POLL_S", 0.001)
     with enforce_limits(ResourceLimits(60, None), "net.onnx") as progress:

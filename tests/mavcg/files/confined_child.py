@@ -18,7 +18,7 @@ def in_confined_child(work: Callable[[], Any]) -> Any:
 
 
 def outcome(action: Callable[[], Any]) -> str:
-    """What came of an action: "done", or the name of the error's number, or a status other than 0."""
+    """Return the outcome of an action: "done", or the name of the error's number, or a status other than 0."""
     import errno
 
     try:

@@ -1,4 +1,4 @@
-"""Where a restricted process and its children may write, on this machine's kernel."""
+"""A restricted process and its children write into the named folders alone, on this machine's kernel."""
 
 import os
 import tempfile

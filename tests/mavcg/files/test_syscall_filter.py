@@ -18,7 +18,7 @@ X86_64, I386, AARCH64, ARM, RISCV64 = 0xC000003E, 0x40000003, 0xC00000B7, 0x4000
 
 
 def verdict(program: list[tuple[int, int, int, int]], audit: int, number: int, second: int = 0) -> int:
-    """What classic BPF returns: a machine of one register, of the six opcodes that are used. Source: bpf(4)."""
+    """Return what a classic BPF program returns: one register, the six opcodes that are used. Source: bpf(4)."""
     data = struct.pack("<IIQ6Q", number & 0xFFFFFFFF, audit, 0, 0, second, 0, 0, 0, 0)
     accumulator, at = 0, 0
     while True:

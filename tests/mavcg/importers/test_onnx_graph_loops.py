@@ -103,7 +103,7 @@ def test_the_run_decides_how_often(tmp_path: Path, trips: int, first: bool | Non
 
 
 def test_what_each_iteration_makes(tmp_path: Path) -> None:
-    """Of a known number of iterations; not of one that the run decides, whose output would have no size."""
+    """Outputs of each iteration need a known number of iterations: if a run decides it, they would have no size."""
     loop = node("Loop", ["trips", "", "x"], ["y", "sums"], "loop", body=counting_body("passed", True))
     path = save(tmp_path / "m.onnx", [loop], [info("x", F32, [2])], ["y", "sums"], [number("trips", 9)])
     assert loops_of(agrees(path, X)) == 1
@@ -162,9 +162,15 @@ def test_a_branch_that_is_not_taken_does_not_run(tmp_path: Path) -> None:
     taken = [node("Gather", ["x", "i"], ["r"], axis=0)]
     nodes = [
         node("Cast", ["f"], ["i"], to=I64),
-        node("If", ["go"], ["y"], "if", then_branch=graph(taken, "t", [], [info("r", F32, None)]),
-             else_branch=graph([node("Slice", ["x", "at", "to"], ["r"])], "e", [], [info("r", F32, None)])),
-    ]  # fmt: skip
+        node(
+            "If",
+            ["go"],
+            ["y"],
+            "if",
+            then_branch=graph(taken, "t", [], [info("r", F32, None)]),
+            else_branch=graph([node("Slice", ["x", "at", "to"], ["r"])], "e", [], [info("r", F32, None)]),
+        ),
+    ]
     known = [helper.make_tensor("at", I64, [1], [0]), helper.make_tensor("to", I64, [1], [1])]
     inputs = [info("go", BOOL, []), info("f", F32, [1]), info("x", F32, [2, 3])]
     path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], known)
@@ -180,8 +186,14 @@ def test_branches_of_different_types_are_refused(tmp_path: Path) -> None:
 
 
 def test_branches_in_branches_are_named(tmp_path: Path) -> None:
-    inner = node("If", ["go"], ["r"], "inner", then_branch=graph(PASSED, "t", [], [info("r", F32, None)]),
-                 else_branch=graph(PASSED, "e", [], [info("r", F32, None)]))  # fmt: skip
+    inner = node(
+        "If",
+        ["go"],
+        ["r"],
+        "inner",
+        then_branch=graph(PASSED, "t", [], [info("r", F32, None)]),
+        else_branch=graph(PASSED, "e", [], [info("r", F32, None)]),
+    )
     path = if_model(tmp_path / "m.onnx", [inner], PASSED)
     with pytest.raises(MavcgError, match=r"node 'inner' \(If\): its condition is known only when the model runs"):
         import_onnx(path, loops=True)

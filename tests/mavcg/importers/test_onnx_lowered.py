@@ -96,9 +96,15 @@ def test_einsum_with_an_ellipsis(equation: str, shapes: list[tuple[int, ...]]) -
 
 @pytest.mark.parametrize(
     ("equation", "words"),
-    [("ij,jk,kl->il", "2 operands"), ("ij,jk->iz", "no operand"), ("i,jk", "for an operand"), ("ij,jk->ii", "twice"),
-     ("i1,jk->i", "terms are letters"), ("ij,ik->jk", "3 and 2|2 and 3")],
-)  # fmt: skip
+    [
+        ("ij,jk,kl->il", "2 operands"),
+        ("ij,jk->iz", "no operand"),
+        ("i,jk", "for an operand"),
+        ("ij,jk->ii", "twice"),
+        ("i1,jk->i", "terms are letters"),
+        ("ij,ik->jk", "3 and 2|2 and 3"),
+    ],
+)
 def test_einsum_refuses_what_has_no_meaning(equation: str, words: str) -> None:
     with pytest.raises(MavcgError, match=words):
         ours("Einsum", [floats(2, 3), floats(3, 2)], equation=equation)

@@ -58,7 +58,7 @@ class Encoder:
         return self.norm(self.add("Add", self.add("Add", words, places), self.normal(1, 1, self.width)))
 
     def mask(self, masked: float = -10000.0) -> str:
-        """What is added to the scores."""
+        """Return the mask that is added to the scores."""
         seen = self.add("Unsqueeze", self.add("Unsqueeze", "attention_mask", np.array([1])), np.array([2]))
         return self.add("Mul", self.add("Sub", 1.0, self.add("Cast", seen, to=1)), masked)
 
@@ -71,7 +71,7 @@ class Encoder:
         return self.add("Where", self.add("Cast", unseen, to=9), LEAST_F32, unseen)
 
     def causal_mask(self) -> str:
-        """Of a decoder: cut from a triangle of the longest length."""
+        """Return a decoder's mask, cut from a triangle of the longest length."""
         length = self.add("Unsqueeze", self.tokens("input_ids"), np.array([0]))
         starts, ends = np.array([0, 0]), self.add("Concat", length, length, axis=0)
         seen = self.add("Slice", np.tri(MOST, dtype=bool)[None, None], starts, ends, np.array([2, 3]))

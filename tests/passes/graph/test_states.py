@@ -74,8 +74,9 @@ def test_caches_with_the_usual_names_are_proposed() -> None:
 
 
 def test_a_cache_that_grows_is_not_proposed() -> None:
-    grown = str(DECODER).replace("%present.0.key: f32[1,2] = add(%x, %past.0.key)", "%present.0.key: f32[2,2] = "
-                                 "concat(%past.0.key, %x) axis=0")  # fmt: skip
+    grown = str(DECODER).replace(
+        "%present.0.key: f32[1,2] = add(%x, %past.0.key)", "%present.0.key: f32[2,2] = concat(%past.0.key, %x) axis=0"
+    )
     assert proposed_states(Graph.parse(grown)) == ""
     assert proposed_states(replace(DECODER, outputs=("y",))) == ""
 

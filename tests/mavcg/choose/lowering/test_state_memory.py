@@ -114,9 +114,14 @@ def test_states_leave_the_signature_and_do_not_overlap() -> None:
     late = b.add("mul", [first, y])
     graph = b.finish([new_first, y, new_second, late])
     graph = Graph(
-        graph.name, graph.inputs, graph.outputs, graph.nodes, graph.types, graph.constants,
+        graph.name,
+        graph.inputs,
+        graph.outputs,
+        graph.nodes,
+        graph.types,
+        graph.constants,
         (GraphState(first, new_first), GraphState(second, new_second)),
-    )  # fmt: skip
+    )
     program = program_of(graph)
     assert [t.name for t in program.inputs] == [x]
     assert [t.name for t in program.outputs] == [y, late]
@@ -168,10 +173,8 @@ def test_random_graphs_run_as_with_states_from_the_caller(seed: int) -> None:
     same = {
         state.output: state.input
         for state in stored.states
-        if updates_in_place(
-            lowered, program, stored.inputs.index(state.input), stored.outputs.index(state.output)
-        )
-    }  # fmt: skip
+        if updates_in_place(lowered, program, stored.inputs.index(state.input), stored.outputs.index(state.output))
+    }
     rng = np.random.default_rng(seed)
     wanted = ours = [np.zeros(KIND.shape, np.float32) for _ in graph.states]
     for _ in range(3):
