@@ -11,8 +11,11 @@ Where the next thing goes:
 import gc
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # typing's import takes time, and nothing is imported before the current folder is off the path
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 
 def main() -> None:
@@ -35,7 +38,7 @@ def main() -> None:
     sys.exit(run(sys.argv[1:], _confine))
 
 
-def _confine(verb: str, options: Mapping[str, Any]) -> None:
+def _confine(verb: str, options: "Mapping[str, Any]") -> None:
     """Confine this process to what a verb needs; the imports are not for --help."""
     from mavcg.cli.confinement import confine_verb
 
