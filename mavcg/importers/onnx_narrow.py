@@ -19,7 +19,7 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.emitter import Emitter, Value, constant
-from mavcg.reference.block_weights import unpack_bits
+from mavcg.reference.block_weights import unpack_bits, unpack_signed_bits
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,10 @@ def unpack_elements(raw: bytes, type: NarrowType, count: int) -> Array:
     """Return the elements of a tensor's bytes, which hold several elements each, the first in the lowest bits."""
     if type.bits >= 8:
         return np.frombuffer(raw, type.dtype)
-    flat = unpack_bits(np.frombuffer(raw, np.uint8), type.bits, count)  # ml_dtypes too has one in each byte
+    packed = np.frombuffer(raw, np.uint8)
     if type.values == "i8":
-        top = 1 << (type.bits - 1)
-        return ((flat.astype(np.int8) ^ np.int8(top)) - np.int8(top)).astype(type.dtype)
-    return flat.view(type.dtype)
+        return unpack_signed_bits(packed, type.bits, count).astype(type.dtype)
+    return unpack_bits(packed, type.bits, count).view(type.dtype)  # ml_dtypes too has one in each byte
 
 
 def packed_bytes(type: NarrowType, count: int) -> int:

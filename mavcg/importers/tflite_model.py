@@ -15,12 +15,14 @@ from mavcg.importers.tflite_sparse import SparseData
 class Quant:
     """The quantization of a tensor, whose integers q represent (q - zero) * scale.
 
-    scale: f32[n], each finite and above 0; zero: i64[n]; n is 1, or the length of dimension `axis`.
+    scale: f32[n], each finite and above 0; zero: i64[n]; n is 1, or the length of dimension `axis`. block: 0, or
+    elements along the last dimension, then `axis`, that share a scale, which has the tensor's shape else, as has zero.
     """
 
     scale: Array
     zero: Array
     axis: int
+    block: int = 0
 
     def same(self, other: "Quant | None") -> bool:
         """Return True if equal integers represent equal real numbers."""
@@ -29,6 +31,7 @@ class Quant:
             and np.array_equal(self.scale, other.scale)
             and np.array_equal(self.zero, other.zero)
             and (self.scale.size == 1 or self.axis == other.axis)
+            and self.block == other.block
         )
 
 
@@ -36,10 +39,10 @@ class Quant:
 class TfliteTensor:
     """A tensor as the file describes it.
 
-    dtype: element type; "" for a type that graphs do not have. kind: the file's name of the type. shape: as in the
-    file; not reliable for an operator's result, which may be for another batch. free: numbers of the free dimensions.
-    data: elements of a dense constant. sparse: elements of a sparse constant. declared: the shape that the file states
-    for every run, with None for a free dimension; None if it states none.
+    dtype: element type; "" for a type that graphs do not have; constants of 4 bits are i8. kind: the file's name of the
+    type. shape: as in the file; not reliable for an operator's result, which may be for another batch. free: numbers of
+    the free dimensions. data: elements of a dense constant. sparse: elements of a sparse constant. declared: the shape
+    that the file states for every run, with None for a free dimension; None if it states none.
     """
 
     index: int
@@ -63,6 +66,11 @@ class TfliteTensor:
     def eight_bit(self) -> bool:
         """True if the tensor holds 8-bit integers that represent real numbers."""
         return self.quant is not None and self.dtype in ("i8", "u8")
+
+    @property
+    def packed(self) -> bool:
+        """True for a constant of quantised numbers of 4 bits, or with scales of blocks, which kernels read packed."""
+        return self.eight_bit and (self.kind == "int4" or bool(self.quant and self.quant.block))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ The file is not trusted. Flatbuffers' accessors follow any offset; accesses outs
 between its parts, become an error that names the location. Lengths are compared with the file's size before use.
 """
 
+import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,8 +16,10 @@ import numpy as np
 
 from mavcg.errors import MavcgError, import_problem
 from mavcg.graph import DTYPES, Array
+from mavcg.importers.tflite_blocks import read_blocks, with_blocks
 from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_sparse import SparseData, read_layout
+from mavcg.reference.block_weights import unpack_signed_bits
 
 CUSTOM_OPTIONS = "CustomOptions"
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
@@ -28,7 +31,8 @@ MOST_RANK = 16
 _READS_PER_BYTE = 4  # maximum bytes of lists and names that are read per byte of the file: tables may share them
 _FEWEST_READS = 1 << 16
 
-# TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, 4-bit integers, ...
+# TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, ...; constants of int4 are
+# i8
 DTYPE_NAMES: Mapping[int, str] = {
     0: "f32",
     1: "f16",
@@ -43,6 +47,7 @@ DTYPE_NAMES: Mapping[int, str] = {
     15: "u32",
     16: "u16",
 }
+_INT4 = 17  # TensorType
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 _T = TypeVar("_T")
 
@@ -115,6 +120,10 @@ class _FlatBufferReader:
         tensors = self.tables(
             graph.Tensors, graph.TensorsLength(), "tensor", lambda table, i: self.tensor(table, i, buffers)
         )
+        for i, read in enumerate(tensors):
+            self.location = read.label
+            if (blocks := read_blocks(graph.Tensors(i).Quantization())) is not None:
+                tensors[i] = with_blocks(read, blocks, tensors, self.fail)
         operators = self.tables(
             graph.Operators, graph.OperatorsLength(), "operator", lambda table, i: self.operator(table, i, codes)
         )
@@ -224,6 +233,8 @@ class _FlatBufferReader:
         if table.Buffer() >= len(buffers):
             raise self.fail(f"refers to buffer {table.Buffer()}, but there are {len(buffers)}")
         raw, sparsity = buffers[table.Buffer()], table.Sparsity()
+        if number == _INT4 and len(raw) and sparsity is None:
+            dtype, raw = "i8", self.unpack(raw, shape)
         return TfliteTensor(
             i,
             name,
@@ -246,6 +257,14 @@ class _FlatBufferReader:
             raise self.fail(f"{len(raw)} bytes are not a whole number of elements of {dtype}")
         layout = read_layout(sparsity, self.tflite, len(self.data), self.take)
         return SparseData(layout, self.constant(raw, dtype, (len(raw) // DTYPES[dtype].itemsize,)))
+
+    def unpack(self, raw: memoryview, shape: tuple[int, ...]) -> memoryview:
+        """Return numbers of 4 bits in a byte each."""
+        count = math.prod(shape)
+        if len(raw) != (count + 1) // 2:
+            raise self.fail(f"int4{list(shape)} takes {(count + 1) // 2} bytes; its buffer has {len(raw)}")
+        self.take(count)
+        return memoryview(unpack_signed_bits(np.frombuffer(raw, np.uint8), 4, count).tobytes())
 
     def constant(self, raw: memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
         kind = DTYPES[dtype]

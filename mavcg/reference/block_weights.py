@@ -17,6 +17,12 @@ def unpack_bits(packed: Array, bits: int, count: int) -> Array:
     return numbers.reshape(*packed.shape[:-1], -1)[..., :count]
 
 
+def unpack_signed_bits(packed: Array, bits: int, count: int) -> Array:
+    """Return the first `count` signed numbers of each row of bytes, i8: unpack_bits in two's complement."""
+    top = np.int8(1 << (bits - 1))
+    return (unpack_bits(packed, bits, count).view(np.int8) ^ top) - top
+
+
 def pack_bits(numbers: Array, bits: int) -> Array:
     """Return rows of unsigned numbers as bytes, the first in the lowest bits: the reverse of unpack_bits.
 

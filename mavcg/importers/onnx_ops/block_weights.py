@@ -5,71 +5,19 @@ of its CPU provider (MatMulNBits: accuracy_level 4 quantises them to 8 bits by b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from mavcg.graph import Array
-from mavcg.importers import indices
+from mavcg.importers.block_weights import BlockWeights, look_up_rows, multiply_blocks, unsigned_numbers, whole_blocks
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
+from mavcg.importers.emitter import constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.shape import count_size
-from mavcg.ops.block_weights import UNIT_TERMS
-from mavcg.reference.block_weights import pack_bits, unpack_bits
+from mavcg.reference.block_weights import unpack_bits
 
 _QUANTISED = 4  # the accuracy_level of activations of 8 bits
-
-
-@dataclass(frozen=True)
-class BlockWeights:
-    """Rows of numbers in blocks. numbers: u8 [.., blocks * block]. scales: f32 [.., blocks]. zeros: u8 [.., blocks] or
-    None for half of the range."""
-
-    numbers: Array
-    scales: Array
-    zeros: Array | None
-    bits: int
-    block: int
-
-    def values(self) -> tuple[Value, Value, Value | None]:
-        """Return the inputs w, scales and zeros of graph operators."""
-        packed = pack_bits(self.numbers, self.bits)
-        zeros = None if self.zeros is None else constant(self.zeros, "u8", "zeros")
-        return constant(packed, "u8", "weights"), constant(self.scales, "f32", "scales"), zeros
-
-
-def block_weights(matrix: Value) -> BlockWeights | None:
-    """Return a dequantised matrix [depth, width] with blocks along its depth; None for other values.
-
-    Numbers are of 4 bits if all of them are in the range of these, whatever the file's type.
-    """
-    w = matrix.quantised
-    if w is None or not w.block or matrix.rank != 2 or w.axis != 0 or w.block % UNIT_TERMS or not matrix.type.elements:
-        return None
-    least = -8 if w.q.dtype == np.int8 else 0
-    bits = 4 if w.q.min() >= least and w.q.max() < least + 16 else 8
-    middle = 1 << (bits - 1)
-    numbers, zeros = (_unsigned_numbers(part.T, middle) for part in (w.q, w.zero))
-    blocks = w.scale.shape[0]
-    if zeros.max() >= 1 << bits:
-        return None
-    usual = bool((zeros == middle).all())
-    filled = _whole_blocks(numbers, blocks * w.block)
-    scales = np.ascontiguousarray(w.scale.T)
-    return BlockWeights(filled, scales, None if usual else np.ascontiguousarray(zeros), bits, w.block)
-
-
-def multiply_blocks(
-    call: OnnxCall, x: Value, weights: BlockWeights, quantize: bool = False, bias: Value | None = None
-) -> Value:
-    """Return x [.., depth] times weights [width, depth], plus bias [width]."""
-    w, scales, zeros = weights.values()
-    attrs = {"bits": weights.bits, "block": weights.block, "quantize": quantize}
-    rows = call.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
-    made = call.add("block_matmul", rows, w, scales, zeros, bias, **attrs)
-    return call.reshape(made, (*x.shape[:-1], weights.numbers.shape[0]))
 
 
 @round_once
@@ -146,17 +94,16 @@ def gather_block_quantized(call: OnnxCall) -> Results:
     if scales.shape != (*data.shape[:-1], blocks):
         raise call.fail(f"scales {list(scales.shape)} where {[*data.shape[:-1], blocks]} is needed")
     middle = 1 << (bits - 1)
-    numbers = unpack_bits(data, bits, depth) if packed else _unsigned_numbers(data, middle)
+    numbers = unpack_bits(data, bits, depth) if packed else unsigned_numbers(data, middle)
     if given is None:
         usual = packed or data.dtype == np.int8  # int4's zero point of 0 is the middle of its range
         zeros = None if usual else np.zeros(scales.shape, np.uint8)
     else:
-        zeros = unpack_bits(given, bits, blocks) if packed else _unsigned_numbers(given, middle)
+        zeros = unpack_bits(given, bits, blocks) if packed else unsigned_numbers(given, middle)
         if zeros.shape != scales.shape:
             raise call.fail(f"zero_points {list(given.shape)} for scales {list(scales.shape)}")
-    weights = BlockWeights(_whole_blocks(numbers, blocks * block), scales.astype(np.float32), zeros, bits, block)
-    rows = [part and indices.gather_along(call, part, call.input(1), 0) for part in weights.values()]
-    return call.add("expand_blocks", *rows, bits=bits, block=block, depth=depth)
+    weights = BlockWeights(whole_blocks(numbers, blocks * block), scales.astype(np.float32), zeros, bits, block)
+    return look_up_rows(call, weights, call.input(1), depth)
 
 
 def _in_bytes(call: OnnxCall, data: Array, scales: Array, bits: int, block: int) -> bool:
@@ -167,18 +114,6 @@ def _in_bytes(call: OnnxCall, data: Array, scales: Array, bits: int, block: int)
     if all(fits) and data.max(initial=0) < 1 << bits:
         raise call.unsupported("uint4 data of a single block", "u8 or int4 data, or more blocks")
     return bool(fits[1])
-
-
-def _unsigned_numbers(numbers: Array, middle: int) -> Array:
-    """Return signed numbers plus the middle of the unsigned range; unsigned ones unchanged."""
-    return (numbers.astype(np.int16) + middle).astype(np.uint8) if numbers.dtype == np.int8 else numbers
-
-
-def _whole_blocks(numbers: Array, length: int) -> Array:
-    """Return rows filled up with zeros to `length` numbers."""
-    filled = np.zeros((*numbers.shape[:-1], length), np.uint8)
-    filled[..., : numbers.shape[-1]] = numbers
-    return filled
 
 
 HANDLERS: Mapping[str, Handler] = {

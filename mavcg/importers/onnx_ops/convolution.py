@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from mavcg.importers.block_weights import block_weights, multiply_blocks
 from mavcg.importers.emitter import Value
-from mavcg.importers.onnx_ops.block_weights import block_weights, multiply_blocks
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import (
     LARGEST_STEP,

@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mavcg.graph import DTYPES
+import numpy as np
+
+from mavcg.graph import DTYPES, TensorType
+from mavcg.importers.block_weights import BlockWeights, row_weights
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value, constant
+from mavcg.importers.emitter import Quantised, Value, constant
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES
 from mavcg.importers.tflite_model import Quant, TfliteTensor
 
@@ -77,6 +80,15 @@ class TfliteCall(NodeCall):
             self.dequantized[tensor.index] = constant(real.array, stem=real.stem)
         return self.dequantized[tensor.index]
 
+    def packed_rows(self, i: int) -> BlockWeights | None:
+        """Return a matrix, input i, of numbers of 4 bits or with scales of blocks; None for other inputs.
+
+        It is what the file stores, or the result of a DEQUANTIZE.
+        """
+        value, tensor = self.input(i), self.tensor(i)
+        real = self.dequantize(value, tensor) if tensor.packed and value.is_constant else value
+        return row_weights(real)
+
     @property
     def eight_bit(self) -> bool:
         """True if an input that is not a constant holds 8-bit integers."""
@@ -87,6 +99,10 @@ class TfliteCall(NodeCall):
         """Return the real numbers that a quantized tensor represents."""
         quant = tensor.quant
         assert quant is not None
+        if quant.block:
+            assert value.known is not None  # tflite_blocks.py
+            blocks = Quantised(value.known, quant.scale, quant.zero.astype(np.int8), quant.axis, quant.block)
+            return Value(TensorType("f32", value.shape), quantised=blocks, stem=value.stem)
         if quant.scale.size > 1 and (quant.axis >= value.rank or value.shape[quant.axis] != quant.scale.size):
             raise self.fail(
                 f"{tensor.label}: {quant.scale.size} scales do not match dimension {quant.axis} of {value.type}"

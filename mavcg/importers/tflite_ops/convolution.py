@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.importers.block_weights import multiply_blocks
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
@@ -163,11 +164,16 @@ def convolution_2d_transpose_bias(call: TfliteCall) -> Results:
 
 
 def fully_connected(call: TfliteCall) -> Results:
-    """Import FULLY_CONNECTED: the input as rows of `depth` elements, times weights [units, depth] transposed."""
-    x, w = call.operand(0), call.operand(1, rank=2)
+    """Import FULLY_CONNECTED: the input as rows of `depth` elements, times weights [units, depth] transposed.
+
+    Weights of 4 bits, or with scales of blocks, stay packed. Beside an f32 input of this operator they multiply an
+    input of 8 bits, quantised in the run, as in LiteRT; after a DEQUANTIZE the input stays f32.
+    """
+    x, w = call.operand(0), call.input(1, rank=2)
     if call.option("WeightsFormat", 0) != 0:
         raise call.unsupported("weights in a shuffled format", "the default format")
     units, depth = w.shape
+    packed = call.packed_rows(1) if x.dtype == "f32" and not call.eight_bit else None
     if not depth or x.type.elements % depth:
         raise call.fail(f"{x.type} does not divide into rows of {depth} elements, as the weights {w.type} need")
     keep = bool(call.option("KeepNumDims", False))
@@ -175,8 +181,11 @@ def fully_connected(call: TfliteCall) -> Results:
         raise call.fail(
             f"the last dimension of {x.type} does not have the {depth} elements that the weights {w.type} need"
         )
-    rows = call.reshape(x, (x.type.elements // depth, depth))
-    made = call.add("matmul", rows, w, bias(call, 2, 0, 1, units), transpose_b=True)
+    rows, added = call.reshape(x, (x.type.elements // depth, depth)), bias(call, 2, 0, 1, units)
+    if packed is not None:
+        made = multiply_blocks(call, rows, packed, quantize=w.dtype == "i8", bias=added)
+    else:
+        made = call.add("matmul", rows, call.operand(1), added, transpose_b=True)
     return call.activate(call.reshape(made, (*x.shape[:-1], units)) if keep else made)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers import indices
+from mavcg.importers.block_weights import look_up_rows
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_TOP
@@ -50,7 +51,14 @@ def top_k(call: TfliteCall) -> Results:
 
 
 def embedding_lookup(call: TfliteCall) -> Results:
-    """Import EMBEDDING_LOOKUP: gather rows of input 1 by the indices in input 0."""
+    """Import EMBEDDING_LOOKUP: gather rows of input 1 by the indices in input 0.
+
+    Rows of numbers of 4 bits, or with scales of blocks, stay packed in the table.
+    """
+    table = call.input(1, rank_min=1)
+    packed = call.packed_rows(1) if call.tensor(1).packed else None
+    if packed is not None:
+        return look_up_rows(call, packed, call.input(0), table.shape[-1], from_end=False)
     return indices.gather_along(call, call.operand(1, rank_min=1), call.input(0), 0, from_end=False)
 
 

@@ -146,8 +146,12 @@ def cast(call: TfliteCall) -> Results:
 
 
 def real(call: TfliteCall) -> Results:
-    """Import QUANTIZE and DEQUANTIZE: return the operand's real numbers; the importer quantizes an 8-bit result."""
-    return call.operand(0)
+    """Import QUANTIZE and DEQUANTIZE: return the operand's real numbers; the importer quantizes an 8-bit result.
+
+    Constants of 4 bits keep their form for a reader that can use it.
+    """
+    value, tensor = call.input(0), call.tensor(0)
+    return call.dequantize(value, tensor) if tensor.packed and value.is_constant else call.operand(0)
 
 
 def zeros_like(call: TfliteCall) -> Results:

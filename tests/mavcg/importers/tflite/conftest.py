@@ -24,6 +24,7 @@ _TYPES = {
     "bool": "BOOL",
     "i16": "INT16",
     "i8": "INT8",
+    "i4": "INT4",
     "resource": "RESOURCE",
     "f64": "FLOAT64",
 }
@@ -87,6 +88,20 @@ class Writer:
         names = {d: n for n, d in DTYPES.items()}
         return self.tensor(values.shape, names[np.dtype(kind)], scale, zero, axis, data=values.astype(kind))
 
+    def four_bit(self, numbers: Array, scale: Any, block: int = 0, zeros: int = -1) -> int:
+        """A constant of int4 with a scale for each row, or, in f16, for each `block` of one; zeros: their tensor."""
+        flat = (numbers.reshape(-1) & 15).astype(np.uint8)
+        flat = np.append(flat, np.zeros(flat.size % 2, np.uint8))
+        packed = flat[0::2] | flat[1::2] << 4
+        index = self.tensor(numbers.shape, "i4", None if block else scale, data=packed)
+        if block:
+            quantization = self.graph.tensors[index].quantization = schema.QuantizationParametersT()
+            quantization.detailsType = schema.QuantizationDetails.BlockwiseQuantization
+            details = quantization.details = schema.BlockwiseQuantizationT()
+            details.scales = self.tensor(scale.shape, "f16", data=scale.astype(np.float16))
+            details.zeroPoints, details.blockSize = zeros, block
+        return index
+
     def op(self, name: str, inputs: Sequence[int], out: Any = "f32", options: str = "", **fields: Any) -> int:
         """An operator with one result. out: its dtype, or dtype, scale and zero. options: the table's name, fields: its
         fields, as the schema's Python classes call them; shape: of the results, where LiteRT looks at it."""
@@ -137,11 +152,11 @@ class Writer:
         return bytes(builder.Output())
 
 
-def litert(data: bytes, arrays: Sequence[Array]) -> list[Array]:
-    """What LiteRT's own kernels make of a model, inputs and outputs in order."""
+def litert(data: bytes, arrays: Sequence[Array], xnnpack: bool = False) -> list[Array]:
+    """What LiteRT's own kernels, or XNNPACK's, make of a model, inputs and outputs in order."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    resolver = OpResolverType.BUILTIN if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=resolver, num_threads=1)
     for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
         interpreter.resize_tensor_input(details["index"], array.shape)
