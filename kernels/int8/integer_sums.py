@@ -49,7 +49,7 @@ class IntegerConv2d(EightBitConvolution):
     x, out, residual: N, H, W, C. Operands: x, packed weights i8 as in QConv2d, out, constants i32, zero (of x's type),
     bias i32 [C]?, multiplier f32?, shift f32 [C]?, residual?. constants: sums of w + offset [groups * panels * lanes],
     offsets of the same shape if there are any, 16 words of bytes 128. offsets: True if some channel's weights are not
-    within i8; then offset * sum(x) is added.
+    within i8; then offset * sum(x) is added. free_rows: as in Convolution.
     """
 
     x: View
@@ -65,6 +65,7 @@ class IntegerConv2d(EightBitConvolution):
     in_i16: int
     offsets: bool
     terms: int = GROUP
+    free_rows: bool = False
 
     @property
     def family(self) -> str:
@@ -86,7 +87,8 @@ class IntegerDepthwise(EightBitDepthwise):
     """A depthwise convolution with sums of (x - zero) * w over 8-bit images, and an epilogue.
 
     x, out, residual: N, H, W, C. Operands: x, weights i16 [taps, C'], out, sums of weights i32 [C'], zero (of x's
-    type), then as in IntegerConv2d. narrow: all weights are within -127 .. 127.
+    type), then as in IntegerConv2d. narrow: all weights are within -127 .. 127. free_rows: as in
+    Convolution.
     """
 
     x: View
@@ -97,6 +99,7 @@ class IntegerDepthwise(EightBitDepthwise):
     dilation: tuple[int, int]
     ending: IntegerSums
     narrow: bool
+    free_rows: bool = False
 
     @property
     def family(self) -> str:

@@ -13,6 +13,7 @@ from mavcg.kernels.builder.arithmetic import larger, smaller
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
+    I64,
     Values,
     address,
     const,
@@ -25,7 +26,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     vector,
 )
-from mavcg.kernels.builder.nest import Nest, collapse, decode, load_lanes, minimum, shuffle
+from mavcg.kernels.builder.nest import Nest, collapse, decode, load_lanes, maximum, minimum, shuffle
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
@@ -44,11 +45,13 @@ LEVELS = 255.0  # difference of the largest and the smallest u8
 class Extremes(KernelSpec):
     """The pairs (smallest, largest) of each piece of an f32 tensor, where 0 counts as an element too.
 
-    nest: the loops over x. A row of work is a piece of PIECE elements along the innermost loop. Operands: x, pairs f32
-    [rows, 2].
+    nest: the loops over x. A row of work is a piece of PIECE elements along the innermost loop. per_index: iterations
+    of the outermost loop for each index of the bounded dimension, whose length an operand gives; 0: their number is
+    fixed. Rows behind the length have pairs of zeros. Operands: x, pairs f32 [rows, 2], length?.
     """
 
     nest: Nest
+    per_index: int = 0
 
     @property
     def family(self) -> str:
@@ -120,7 +123,7 @@ def emit_extremes(module: ir.Module, spec: Extremes, machine: Machine) -> ir.Fun
     lanes = machine.vector_bytes // size if strides[-1] == 1 else 1
     of_vector = vector(F32, lanes)
     zero = ir.Constant(of_vector, [0.0] * lanes if lanes > 1 else 0.0)
-    whole = length // lanes * lanes
+    limit = _outermost_limit(b, spec) if spec.per_index else None
 
     def vectors(line: Value, begin: Value, end: Value, count: int, acc: Values) -> Values:
         """Emit a loop that compares `count` vectors per iteration; acc: smallest and largest of each."""
@@ -136,13 +139,24 @@ def emit_extremes(module: ir.Module, spec: Extremes, machine: Machine) -> ir.Fun
 
         return for_range(b, begin, end, count * lanes, acc, compare, "vector")
 
+    def element(line: Value, index: Value, acc: Values) -> Values:
+        value = b.load(address(b, line, scale_index(b, index, strides[-1] * size)), name="x", align=size, typ=F32)
+        return _merge_pairs(b, acc[0], acc[1], value, value)
+
     def row(index: Value) -> None:
         *outer, piece = decode(b, index, (*spec.nest.shape[:-1], spec.pieces))
         line = x
         for at, stride in zip(outer, strides, strict=False):
             line = address(b, line, scale_index(b, at, stride * size))
         begin = scale_index(b, piece, PIECE)
-        end = minimum(b, b.add(begin, const(PIECE)), const(whole)) if spec.pieces > 1 else const(whole)
+        if limit is None:
+            whole = const(length // lanes * lanes)
+            end = minimum(b, b.add(begin, const(PIECE)), whole) if spec.pieces > 1 else whole
+            stop = end
+        else:
+            in_line = b.select(b.icmp_signed("<", outer[0], limit), const(length), const(0)) if outer else limit
+            stop = maximum(b, minimum(b, b.add(begin, const(PIECE)), in_line), begin, "stop")
+            end = b.sub(stop, b.srem(b.sub(stop, begin), const(lanes)), name="end")
         acc: Values = (zero,) * (2 * VECTORS)
         group = VECTORS * lanes
         middle = b.sub(end, b.srem(b.sub(end, begin), const(group)))
@@ -151,15 +165,23 @@ def emit_extremes(module: ir.Module, spec: Extremes, machine: Machine) -> ir.Fun
         low, high = acc[:2]
         for v in range(1, VECTORS):
             low, high = _merge_pairs(b, low, high, acc[2 * v], acc[2 * v + 1])
-        if length % lanes:
+        if limit is None and length % lanes:
             rest = _tail_vector(b, line, length, lanes, zero)
             low, high = _merge_pairs(b, low, high, rest, rest)
         low, high = (_reduce_lanes(b, kind, value, lanes) for kind, value in ((smaller, low), (larger, high)))
+        if limit is not None:
+            low, high = for_range(b, end, stop, 1, (low, high), lambda i, acc: element(line, i, acc), "element")
         to = address(b, pairs, scale_index(b, index, PAIR_BYTES))
         b.store(low, to, align=size)
         b.store(high, address(b, to, size), align=size)
 
     return finish_rows(b, row)
+
+
+def _outermost_limit(b: ir.IRBuilder, spec: Extremes) -> Value:
+    """Return the number of iterations of the outermost loop that the length of the bounded dimension leaves."""
+    length = b.zext(b.load(operand(b, 2, "length"), align=4, typ=I32), I64)
+    return b.mul(length, const(spec.per_index), name="limit")
 
 
 def _tail_vector(b: ir.IRBuilder, line: Value, length: int, lanes: int, zero: ir.Constant) -> Value:

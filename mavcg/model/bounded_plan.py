@@ -20,6 +20,7 @@ from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.sizes import BoundedShapes
 from mavcg.model.stages import LAY_OUT, optimise_graph, run_stages
+from mavcg.passes.graph.attention import fuse_attention
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.model_program import Program
 
@@ -38,9 +39,11 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     other = check_graphs(most, read, dimension)
     axes = bounded_axes(most, other, dimension)
     context = replace(plan_context(request, progress), depth_first=OFF, question=ModelQuestion(ENGINE))
-    longest = optimise_graph(Plan(most, context.board.machines), context)
+    # Attention between tokens has no other kernel, so a model that quantizes at run time has its roundings, too.
+    fused = [fuse_attention(graph, dynamic=True) for graph in (most, other)]
+    longest = optimise_graph(Plan(fused[0], context.board.machines), context)
     longest = replace(longest, graph=order_nodes(longest.graph).graph)
-    shorter = _in_order(optimise_graph(Plan(other), context).graph, longest.graph, dimension)
+    shorter = _in_order(optimise_graph(Plan(fused[1]), context).graph, longest.graph, dimension)
     packing = packing_for(context.board.target, context.board.machines.values())
     lowered = lower_graph(longest.graph, packing), lower_graph(shorter, packing)
     free = with_free_rows(lowered[0], lowered[1], dimension, sampled_lengths(dimension)[0])

@@ -13,7 +13,7 @@ _ABSORBS = -1e30  # a score plus such a number is that number again
 _HEADS_INSIDE = (0, 2, 1, 3)
 
 
-def fuse_attention(graph: Graph) -> Graph:
+def fuse_attention(graph: Graph, dynamic: bool = False) -> Graph:
     """Replace two products of matrices with a softmax between them by attention, where they lie in heads.
 
     Before:
@@ -41,9 +41,10 @@ def fuse_attention(graph: Graph) -> Graph:
         return %y
 
     These transposes cancel those that divided the elements of a token into heads. A model that quantizes at run time is
-    left as it is: another rounding of a sum may become another number of 8 bits.
+    left as it is unless `dynamic`: another rounding of a sum may become another number of 8 bits.
     """
-    if any(node.op == "dynamic_range" for node in graph.nodes) or not any(n.op == "softmax" for n in graph.nodes):
+    quantized = any(node.op == "dynamic_range" for node in graph.nodes)
+    if (quantized and not dynamic) or not any(n.op == "softmax" for n in graph.nodes):
         return graph
     before, graph = graph, delay_broadcasts(graph)
     makers = {name: node for node in graph.nodes for name in node.outputs}

@@ -12,12 +12,13 @@ from types import MappingProxyType
 import numpy as np
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.choose.lowering.read_length import merge_by_length
+from mavcg.choose.lowering.read_length import has_all_rows, merge_by_length
 from mavcg.errors import MavcgError
 from mavcg.kernels.builder.nest import Nest, NestKernel
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.matmul import MatMul, as_image
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.matmul import QMatMul
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.int8.means import QMeanSpec
@@ -48,6 +49,8 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         ElementwiseSpec: ("nest",),
         FlatIndexSpec: ("nest",),
         GatherSpec: ("nest",),
+        IntegerConv2d: ("x", "out", "residual"),
+        IntegerDepthwise: ("x", "out", "residual"),
         LayerNormSpec: ("outer",),
         LookupSpec: ("nest",),
         MatMul: ("batch",),
@@ -100,7 +103,7 @@ def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension
         spec, reads_length = merged
         operands = (*long.operands, *[Operand(length_word=True)] * reads_length)
         steps.append(replace(long, spec=spec, operands=operands))
-        counted.append(long.spec.rows != short.spec.rows)
+        counted.append(long.spec.rows != short.spec.rows and not has_all_rows(spec))
     specs = dict.fromkeys(step.spec for step in steps)
     return FreeRows(replace(most, steps=tuple(steps), specs=tuple(specs)), tuple(counted))
 
@@ -151,9 +154,9 @@ def _in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
     Lowering cut the pixels of a product into rows of a length that depends on their number.
     """
     spec = step.spec
-    if isinstance(spec, QDepthwise):
+    if isinstance(spec, QDepthwise | IntegerDepthwise):
         return replace(step, spec=replace(spec, free_rows=True))
-    if not isinstance(spec, Conv2d | QConv2d):
+    if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d):
         return step
     spec = replace(spec, free_rows=True)
     if spec.kernel != (1, 1) or spec.stride != (1, 1) or not step.operands[0].tensor:
@@ -229,8 +232,8 @@ def _check_operands(
 
 
 def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGraph) -> bool:
-    if replace(a, constant=None) != replace(b, constant=None):
-        return False
+    if replace(a, constant=None, workspace_bytes=0) != replace(b, constant=None, workspace_bytes=0):
+        return False  # a workspace is that of the longest length
     if a.constant is not None or b.constant is not None:
         return _same_constant(a.constant, b.constant, most, other)
     if not a.tensor:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from mavcg.kernels.attention.spec import Attention
+from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.specs.kernel import KernelSpec
 
@@ -48,6 +49,21 @@ def _reduce(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Mer
     return replace(long, per_index=per_index), True
 
 
+def _extremes(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    assert isinstance(long, Extremes) and isinstance(short, Extremes)
+    counts = long.nest.shape[0], short.nest.shape[0]
+    per_index = per_index_of(*counts, most, length)
+    resized = replace(short.nest, shape=(counts[0], *short.nest.shape[1:]))
+    if not per_index or replace(short, nest=resized) != long:
+        return None
+    return replace(long, per_index=per_index), True
+
+
+def _dynamic_range(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    """All pairs are read at every length: those behind it are zeros, which a row of Extremes writes."""
+    return long, False
+
+
 def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
     """Return how many of a count are of each index; 0 if it is fixed, None if it is no multiple of the length."""
     if long == short:
@@ -55,7 +71,14 @@ def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
     return long // most if long % most == 0 and long // most * length == short else None
 
 
-_MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType({Attention: _attention, Reduce: _reduce})
+_MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
+    {Attention: _attention, DynamicRange: _dynamic_range, Extremes: _extremes, Reduce: _reduce}
+)
+
+
+def has_all_rows(spec: KernelSpec) -> bool:
+    """Return True if a kernel that reads the length computes all rows at every length, also those behind it."""
+    return isinstance(spec, Extremes)
 
 
 def merge_by_length(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:

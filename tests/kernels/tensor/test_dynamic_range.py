@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.graph import Graph, TensorType
+from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.tensor.dynamic_range import Extremes
 from mavcg.ops import make_node
 from mavcg.reference import evaluate
-from mavcg.specs.kernel import View
+from mavcg.specs.kernel import Operand, Step, View
 from tests.conftest import examples
-from tests.kernels.conftest import host_machines, run_node_on
+from tests.kernels.conftest import Compiled, host_machines, run_node_on
 
 onnx = pytest.importorskip("onnx")
 reference = pytest.importorskip("onnx.reference")
@@ -65,3 +67,24 @@ def test_as_onnx_defines_it(count: int, seed: int, parts: int, size: float) -> N
         np.testing.assert_array_equal(computed, evaluate(node, [x])[0])
         np.testing.assert_allclose(computed[0], scale, rtol=2e-7)
         assert abs(computed[1] - float(zero)) <= 1
+
+
+@pytest.mark.parametrize("nest", [Nest((40 * 211,), ((1,),)), Nest((40, 19), ((31, 1),)), Nest((40,), ((3,),))])
+def test_a_length_that_a_run_sets(nest: Nest) -> None:
+    """Pairs of the first of 40 indices: what lies behind them, or between lines, is not read; other pairs are zeros."""
+    spec = Extremes(nest, nest.shape[0] // 40)
+    step = Step(spec, (Operand("x"), Operand("pairs", written=True), Operand(length_word=True)))
+    x = np.full(1 + sum((n - 1) * s for n, s in zip(nest.shape, nest.strides[0], strict=True)), 1e9, np.float32)
+    compiled, word = Compiled([step], host_machines()[0], optimised=False), np.zeros(1, np.uint32)
+    rng = np.random.default_rng(0)
+    for length in (0, 1, 2, 19, 20, 39, 40):
+        shape = (length * spec.per_index, *nest.shape[1:])
+        own = x.copy()
+        inside = np.lib.stride_tricks.as_strided(own, shape, [4 * stride for stride in nest.strides[0]])
+        inside[...] = rng.normal(3, 1, shape)
+        pairs = np.full((spec.rows, 2), np.nan, np.float32)
+        word[0] = length
+        pointers = [int(array.ctypes.data) for array in (own, pairs, word)]
+        compiled.run(step, pointers, [(0, 1), (1, spec.rows)])
+        assert pairs[:, 0].min() == min(0.0, inside.min(initial=0.0))
+        assert pairs[:, 1].max() == inside.max(initial=0.0)

@@ -30,7 +30,7 @@ def packing() -> Packing:
 
 
 def optimised(graph: Graph) -> Graph:
-    return optimised_graph(fuse_attention(graph), F32)
+    return optimised_graph(fuse_attention(graph, dynamic=True), F32)
 
 
 def read(path: Path, shapes: Shapes, length: int) -> Graph:
@@ -83,6 +83,8 @@ def run_rows(
         if root in inputs:
             buffers[root] = np.frombuffer(bytearray(inputs[root].tobytes() + b"\xff" * GUARD), np.uint8)
     kept: list[Array] = []
+    most = max(lowered.workspaces().values(), default=0)
+    workspace = np.full(most + GUARD + 64, 0xFF, np.uint8)
     for step, count in zip(lowered.steps, rows, strict=True):
         pointers = []
         for operand in step.operands:
@@ -96,6 +98,9 @@ def run_rows(
                 raw[start : start + data.size] = data
                 kept.append(raw)
                 pointers.append(raw.ctypes.data + start + operand.offset)
+                continue
+            if operand.workspace_bytes:
+                pointers.append(workspace.ctypes.data + -workspace.ctypes.data % 64 + operand.offset)
                 continue
             location = lowered.storage.locations[operand.tensor]
             item = DTYPES[graph.types[operand.tensor].dtype].itemsize

@@ -1,0 +1,137 @@
+"""Random ONNX graphs with a dimension whose length a run sets: shapes have SYMBOL in its place."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bench.differential_part import IR_VERSIONS, MICROSOFT, Array, Part
+
+SYMBOL = "n"
+Shape: TypeAlias = tuple[int | str, ...]
+Accept: TypeAlias = Callable[[Shape], bool]
+OPSETS = (17, 18, 21, 23)
+INPUT_SHAPES: tuple[Shape, ...] = (
+    (1, SYMBOL, 8),
+    (1, SYMBOL, 5),
+    (SYMBOL, 16),
+    (SYMBOL, 3),
+    (1, SYMBOL),
+    (SYMBOL,),
+    (1, 1, SYMBOL, 6),
+    (SYMBOL, 4, 6),
+    (SYMBOL, 3, 6, 5),
+    (SYMBOL, 8, 4, 4),
+    (1, SYMBOL, 2, 4),
+)
+
+
+class UnsuitableError(Exception):
+    """Raised if no tensor of the graph suits an operator."""
+
+
+@dataclass
+class LengthPart(Part):
+    """Builder of a graph. shapes, dtypes: of the tensors so far that others may read, the last result at the end."""
+
+    number: int = 0
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    dtypes: dict[str, Any] = field(default_factory=dict)
+
+    def given(self, shape: Shape, dtype: Any = np.float32) -> str:
+        """Add an input. Its values are drawn for each length (values_at)."""
+        name = f"{self.name()}_x"
+        self.inputs[name] = np.zeros(0, dtype)
+        return self.made(name, shape, dtype)
+
+    def made(self, name: str, shape: Shape, dtype: Any = np.float32) -> str:
+        """Note the shape of a result."""
+        self.shapes[name], self.dtypes[name] = shape, dtype
+        return name
+
+    def tensor(self, accept: Accept = bool, dtype: Any = np.float32) -> str:
+        """Return a result or input that has axes, by default, a recent one more often. Raises: UnsuitableError."""
+        names = [name for name, shape in self.shapes.items() if self.dtypes[name] == dtype and accept(shape)]
+        if not names:
+            raise UnsuitableError
+        return names[-1 - int(len(names) * self.rng.random() ** 3)]
+
+    def weights(self, *shape: int) -> str:
+        """Add a constant; a product with it has about the size of its argument."""
+        depth = int(np.prod(shape[:-1])) if len(shape) > 1 else 1
+        return self.constant(self.rng.uniform(-1, 1, shape) * (3 / max(1, depth)) ** 0.5, np.float32)
+
+    def whole(self, *numbers: int) -> str:
+        return self.constant(list(numbers), np.int64)
+
+    def unary(self, op: str, x: str, **attributes: Any) -> str:
+        """Add an operator whose result has its argument's shape."""
+        return self.made(self.add(op, x, **attributes), self.shapes[x])
+
+
+def values_at(part: LengthPart, length: int) -> dict[str, Array]:
+    """Return the inputs of a run with this length."""
+    rng = np.random.default_rng([length, part.number])
+    values: dict[str, Array] = {}
+    for name in part.inputs:
+        shape = tuple(length if d == SYMBOL else d for d in part.shapes[name])
+        if part.dtypes[name] == np.float32:
+            values[name] = rng.uniform(-3, 3, shape).astype(np.float32)
+        else:
+            values[name] = rng.integers(0, 7, shape).astype(part.dtypes[name])
+    return values
+
+
+def at_length(part: LengthPart, length: int) -> LengthPart:
+    """Return the graph with inputs of this length."""
+    return replace(part, inputs=values_at(part, length))
+
+
+def model_of(parts: Sequence[LengthPart]) -> Any:
+    """Return one model of independent graphs, whose inputs share the symbolic dimension."""
+    from onnx import helper
+
+    inputs = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(np.dtype(part.dtypes[name])), part.shapes[name]
+        )
+        for part in parts
+        for name in part.inputs
+    ]
+    outputs = [helper.make_empty_tensor_value_info(name) for part in parts for name in part.outputs]
+    nodes = [node for part in parts for node in part.nodes]
+    constants = [constant for part in parts for constant in part.constants]
+    opset = parts[0].opset
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    graph = helper.make_graph(nodes, "lengths", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSIONS[opset])
+
+
+def random_graph(seed: int, number: int, opset: int, without: Collection[str]) -> LengthPart:
+    """Return graph `number` of a seed: inputs, operators of other kinds than `without`, and what no other reads."""
+    from bench.lengths.kinds import KINDS
+
+    rng = np.random.default_rng([seed, number])
+    part = LengthPart(f"g{number}_", opset, rng, number=number)
+    part.given(part.pick(*INPUT_SHAPES))
+    names = [name for name, (since, _) in KINDS.items() if since <= opset and name not in without]
+    chosen = [names[i] for i in rng.permutation(len(names))[: int(rng.integers(3, 16))]]
+    wanted, tries = int(rng.integers(1, 9)), 0
+    while len(part.operators) < wanted and tries < 60:
+        tries += 1
+        before = (len(part.nodes), len(part.constants), len(part.operators), dict(part.inputs), dict(part.shapes))
+        try:
+            KINDS[part.pick(*chosen)][1](part)
+        except UnsuitableError:
+            del part.nodes[before[0] :], part.constants[before[1] :], part.operators[before[2] :]
+            part.inputs, part.shapes = before[3], before[4]
+    if not part.nodes:
+        part.unary("Relu", part.tensor())
+    read = {name for node in part.nodes for name in node.input}
+    results = [name for node in part.nodes for name in node.output if name in part.shapes]
+    part.outputs = [name for name in results if name not in read] or results[-1:]
+    unread = [name for name in part.inputs if name not in read]
+    for name in unread:
+        del part.inputs[name]
+    return part
