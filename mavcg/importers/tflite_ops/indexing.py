@@ -38,6 +38,26 @@ def scatter_nd(call: TfliteCall) -> Results:
     return indices.scatter_nd(call, zeros, call.input(0), updates, "add", from_end=False)
 
 
+def dynamic_update_slice(call: TfliteCall) -> Results:
+    """Import DYNAMIC_UPDATE_SLICE: replace a box of input 0 by input 1. It begins at input 2, moved into the tensor."""
+    x, update, start = call.input(0, rank_min=1), call.input(1), call.input(2, 1)
+    room = [n - m for n, m in zip(x.shape, update.shape, strict=False)]
+    if update.rank != x.rank or update.dtype != x.dtype or start.shape != (x.rank,) or min(room) < 0:
+        raise call.fail(f"{update.type} at {start.type} of {x.type}")
+    if start.dtype not in ("i32", "i64"):
+        raise call.fail(f"positions {start.type}; i32 or i64 are needed")
+    depth = max((axis + 1 for axis, free in enumerate(room) if free), default=0)
+    if not depth or not update.type.elements:
+        return x if depth else update
+    first = call.add("slice", start, starts=(0,), stops=(depth,), steps=(1,))
+    least, most = constant(np.zeros(depth), start.dtype), constant(np.array(room[:depth]), start.dtype)
+    first = call.add("min", call.add("max", first, least), most)
+    inside = np.stack(np.meshgrid(*map(np.arange, update.shape[:depth]), indexing="ij"), -1)
+    call.emitter.count_bytes(inside.nbytes, call.location)
+    places = call.add("add", constant(inside, start.dtype), first)
+    return indices.scatter_nd(call, x, places, update, "none", from_end=False)
+
+
 @known_at_build("k")
 def top_k(call: TfliteCall) -> Results:
     """Import TOPK_V2: the largest elements along the last axis and their places."""
@@ -63,6 +83,7 @@ def embedding_lookup(call: TfliteCall) -> Results:
 
 
 HANDLERS: Mapping[str, Handler] = {
+    "DYNAMIC_UPDATE_SLICE": dynamic_update_slice,
     "EMBEDDING_LOOKUP": embedding_lookup,
     "GATHER": gather,
     "GATHER_ND": gather_nd,

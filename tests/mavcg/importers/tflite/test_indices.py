@@ -1,5 +1,6 @@
 """Gather and scatter of TFLite files by indices that a run brings, against LiteRT."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,14 @@ def test_gather(tmp_path: Path, indices: Array, axis: int, batch: int) -> None:
 def test_gather_nd(tmp_path: Path) -> None:
     compare(tmp_path, "GATHER_ND", [X, np.array([[1, 4], [0, 0], [1, 2]], I32)], [])
     compare(tmp_path, "GATHER_ND", [X[0, :, :, 0], np.array([[[4, 3]], [[0, 1]]], I32)], [])
+
+
+@pytest.mark.parametrize("start", [(0, 0, 0), (1, 2, 1), (-9, 1, 0), (7, 9, 9)])
+@pytest.mark.parametrize("shape", [(1, 4, 3), (2, 4, 3), (2, 2, 1), (5, 4, 3), (0, 4, 3)])
+def test_dynamic_update_slice(tmp_path: Path, shape: tuple[int, ...], start: tuple[int, ...]) -> None:
+    """A box beyond an end is moved into the tensor."""
+    update = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    compare(tmp_path, "DYNAMIC_UPDATE_SLICE", [X[0], update, np.array(start, I32)], [])
 
 
 def test_scatter_nd_adds_up(tmp_path: Path) -> None:

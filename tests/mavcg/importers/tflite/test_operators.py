@@ -260,6 +260,7 @@ MOVES = {
     "gather": simple("GATHER", (4, 3, 2), ints(2, 0, 2), options="GatherOptions", axis=1),
     "gather-matrix": simple("GATHER", (5, 3), np.array([[1, 2], [3, 4]], np.int32), options="GatherOptions", axis=0),
     "gather-nd": simple("GATHER_ND", (4, 3, 2), np.array([[2, 0], [3, 1]], np.int32)),
+    "dynamic-update-slice": simple("DYNAMIC_UPDATE_SLICE", (4, 3, 2), (2, 3, 2), np.array([1, 0, 0], np.int32)),
     "scatter-nd": simple("SCATTER_ND", np.array([[2], [0], [2]], np.int32), (3, 5), ints(4, 5)),
     "lookup": simple("EMBEDDING_LOOKUP", ints(2, 0, 1), (4, 3)),
     "top": simple("TOPK_V2", (2, 3, 7), np.int32(3), out=["f32", "i32"]),
