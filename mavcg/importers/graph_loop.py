@@ -1,11 +1,14 @@
 """A loop of the graph under construction by a handler (ops/loops.py): its rows, states and results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import OpenLoop, Value
+from mavcg.importers.emitter import OpenLoop, Value, constant
 
 LEAST_TRIPS = 8  # of a loop; fewer iterations are unrolled, without copies of states
 
@@ -71,3 +74,32 @@ def begin_loop(call: NodeCall, trips: int) -> GraphLoop:
     """Return a loop of the graph of so many iterations at most."""
     call.emitter.loop_count += 1
     return GraphLoop(call, trips, call.emitter.loop_count - 1)
+
+
+def conditional_branches(
+    call: NodeCall, condition: Value, branches: Sequence[Callable[[], Sequence[Value]]]
+) -> list[Value] | None:
+    """Return the results of a branch that a run decides: those of the first one if the condition holds, else of the
+    second. They are two loops of at most one iteration: one runs if the condition holds, the other if it does not.
+
+    branches: import their nodes, and return their results. Returns None within another loop or branch, and where loops
+    are unrolled. Raises: UnsupportedOp for branches whose results differ in type.
+    """
+    if not call.emitter.loops or call.emitter.open_loop is not None:
+        return None
+    holds = call.reshape(condition, ())
+    results: list[Value] = []
+    for number, run in enumerate(branches):
+        loop = begin_loop(call, 1)
+        go = loop.state(call.add("not", holds) if number else holds, condition=True)
+        with loop.open(enter=True):
+            values = run()
+        before = results or [constant(np.zeros(value.shape, DTYPES[value.dtype])) for value in values]
+        if [value.type for value in values] != [value.type for value in before]:
+            types = (", ".join(str(value.type) for value in made) for made in (before, values))
+            raise call.unsupported(f"branches with the results {' and '.join(types)}", "results of the same types")
+        for value in before:
+            loop.state(value)
+        loop.end([go, *values])
+        results = [loop.final(1 + i) for i in range(len(values))]
+    return results

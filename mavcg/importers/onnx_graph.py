@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value
+from mavcg.importers.graph_loop import conditional_branches
 from mavcg.importers.limits import LISTED, MOST_NODES, UnsupportedOp
 from mavcg.importers.onnx_functions import (
     expanded_counts,
@@ -21,7 +22,6 @@ from mavcg.importers.onnx_functions import (
     with_defaults,
     without,
 )
-from mavcg.importers.onnx_graph_loops import conditional_branches
 from mavcg.importers.onnx_loops import LOOPS, body_of
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import OnnxCall
@@ -219,7 +219,8 @@ class Walker:
             raise MavcgError(f"{location}: its condition is not a bool scalar")
         if condition.array is None:
             call = OnnxCall(self.emitter, "If", _origin(node), tuple(inputs), 0, tuple(node.input), {}, ())
-            both = [self._inner_graph(node, f"{name}_branch", body, scope, location)[1] for name in ("then", "else")]
+            runs = [self._inner_graph(node, f"{name}_branch", body, scope, location)[1] for name in ("then", "else")]
+            both = [partial(run, {}) for run in runs]
             if (results := conditional_branches(call, condition, both)) is not None:
                 return results
             raise NeedsConstant(

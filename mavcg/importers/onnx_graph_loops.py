@@ -1,7 +1,4 @@
-"""Import of Loop, Scan and If as loops of the graph (ops/loops.py), whose length and conditions a run may decide.
-
-An If is two loops of at most one iteration: one runs if the condition holds, the other if it does not.
-"""
+"""Import of Loop and Scan as loops of the graph (ops/loops.py), whose length and conditions a run may decide."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.graph_loop import LEAST_TRIPS, GraphLoop, begin_loop, new_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
@@ -134,30 +130,3 @@ def _all_of(call: OnnxCall, conditions: Sequence[Value]) -> Value:
     for number, condition in enumerate(conditions):
         both = call.add("and", both, condition) if number else condition
     return both
-
-
-def conditional_branches(call: OnnxCall, condition: Value, branches: Sequence[RunBody]) -> list[Value] | None:
-    """Return the results of an If whose condition a run decides: those of the first branch if it holds, else of the
-    second.
-
-    Returns None within another loop or branch, and where loops are unrolled. Raises: UnsupportedOp for branches whose
-    results differ in type.
-    """
-    if not call.emitter.loops or call.emitter.open_loop is not None:
-        return None
-    holds = call.reshape(condition, ())
-    results: list[Value] = []
-    for number, run in enumerate(branches):
-        loop = begin_loop(call, 1)
-        go = loop.state(call.add("not", holds) if number else holds, condition=True)
-        with loop.open(enter=True):
-            values = run({})
-        before = results or [constant(np.zeros(value.shape, DTYPES[value.dtype])) for value in values]
-        if [value.type for value in values] != [value.type for value in before]:
-            types = (", ".join(str(value.type) for value in made) for made in (before, values))
-            raise call.unsupported(f"branches with the results {' and '.join(types)}", "results of the same types")
-        for value in before:
-            loop.state(value)
-        loop.end([go, *values])
-        results = [loop.final(1 + i) for i in range(len(values))]
-    return results

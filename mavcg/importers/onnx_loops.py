@@ -15,7 +15,7 @@ import numpy as np
 
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.limits import MOST_UNROLLED, UnsupportedOp
 from mavcg.importers.onnx_graph_loops import LoopBody, RunBody, conditional_loop, scan_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.indexing import element
@@ -23,8 +23,6 @@ from mavcg.importers.onnx_order import reads
 
 if TYPE_CHECKING:
     import onnx
-
-MOST_ITERATIONS = 1024  # of one loop; each is about as many nodes as its body has
 
 
 def body_of(graph: onnx.GraphProto, run: RunBody) -> LoopBody:
@@ -155,8 +153,8 @@ def _first_condition(call: OnnxCall) -> bool:
 
 
 def _check_number(call: OnnxCall, iterations: int) -> None:
-    if iterations > MOST_ITERATIONS:
-        raise call.unsupported(f"{iterations} iterations or more", f"at most {MOST_ITERATIONS}")
+    if iterations > MOST_UNROLLED:
+        raise call.unsupported(f"{iterations} iterations or more", f"at most {MOST_UNROLLED}")
 
 
 def _entries(call: OnnxCall, name: str, count: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from mavcg.importers.call import declared_at_build
 from mavcg.importers.onnx_loops import LOOPS
 from mavcg.importers.onnx_ops.table import HANDLERS as ONNX_HANDLERS
 from mavcg.importers.onnx_ops.table import MICROSOFT, ML
+from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_ops.table import HANDLERS as TFLITE_HANDLERS
 from mavcg.importers.tflite_variables import OPERATORS
 
@@ -31,7 +32,7 @@ class FileOperator:
 
 
 BRANCH = FileOperator("If", ("condition",), False)
-VARIABLES = tuple(FileOperator(name, (), False) for name in OPERATORS)
+OF_SUBGRAPHS = tuple(FileOperator(name, (), False) for name in (*OPERATORS, *CONTROL))  # of TFLite
 
 
 def operators() -> dict[str, tuple[FileOperator, ...]]:
@@ -42,7 +43,7 @@ def operators() -> dict[str, tuple[FileOperator, ...]]:
         "onnx": tuple(sorted((*_operators_of({**onnx[""], **LOOPS}), BRANCH), key=lambda o: o.name)),
         f"onnx {MICROSOFT}": _operators_of(onnx[MICROSOFT]),
         f"onnx {ML}": _operators_of(onnx[ML]),
-        "tflite": tuple(sorted((*_operators_of(TFLITE_HANDLERS), *VARIABLES), key=lambda o: o.name)),
+        "tflite": tuple(sorted((*_operators_of(TFLITE_HANDLERS), *OF_SUBGRAPHS), key=lambda o: o.name)),
         "caffe": tuple(caffe[name] for name in sorted(caffe, key=str.lower)),
     }
 

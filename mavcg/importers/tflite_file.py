@@ -6,7 +6,9 @@ only move elements move 8-bit numbers. Inputs and outputs keep their types.
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,16 +18,18 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
 from mavcg.importers.emitter import Emitter, Value, constant
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LISTED, MOST_NODES, UnsupportedOp
+from mavcg.importers.tflite_control import CONTROL, FlowSubgraph
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
-from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
+from mavcg.importers.tflite_ops.call import Handler, TfliteCall, scale_and_zero
 from mavcg.importers.tflite_ops.recurrent import KEEPERS
 from mavcg.importers.tflite_ops.table import HANDLERS
-from mavcg.importers.tflite_parse import parse_model, read_file
+from mavcg.importers.tflite_parse import RUNS, parse_model, read_file
 from mavcg.importers.tflite_sparse import SparseData
 from mavcg.importers.tflite_variables import (
     ASSIGN_VARIABLE,
     CALL_ONCE,
+    OPERATORS,
     READ_VARIABLE,
     VAR_HANDLE,
     Variables,
@@ -34,7 +38,7 @@ from mavcg.importers.tflite_variables import (
     initial_values,
 )
 
-_SEVERAL = ("IF", "WHILE", "CALL")
+DEEPEST = 32  # maximum nesting of control flow
 
 
 def import_tflite(
@@ -57,12 +61,42 @@ def import_tflite(
         raise
 
 
-class TfliteImport:
-    """The state of an import. values: graph values of the file's tensors imported so far, by index."""
+@dataclass
+class Expansion:
+    """The operators of an import, each counted as often as it is imported. depth: nesting of control flow."""
 
-    def __init__(self, model: TfliteModel, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    count: int = 0
+    depth: int = 0
+
+    @contextmanager
+    def enter_body(self, location: str) -> Iterator[None]:
+        """Import control flow one level deeper. Raises: MavcgError beyond DEEPEST."""
+        if self.depth == DEEPEST:
+            raise MavcgError(f"{location}: nested more than {DEEPEST} deep; does a subgraph run itself?")
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+
+class TfliteImport:
+    """The state of an import. values: graph values of the file's tensors imported so far, by index.
+
+    emitter, expansion: those of the subgraph around this one; None for the main one.
+    """
+
+    def __init__(
+        self,
+        model: TfliteModel,
+        name: str,
+        shapes: Mapping[str, tuple[int, ...]],
+        emitter: Emitter | None = None,
+        expansion: Expansion | None = None,
+    ) -> None:
         self.model = model
-        self.emitter = Emitter(name)
+        self.emitter = emitter or Emitter(name)
+        self.expansion = expansion or Expansion()
         self.shapes = shapes
         self.values: dict[int, Value] = {}
         self.dequantized: dict[int, Value] = {}
@@ -211,14 +245,17 @@ class TfliteImport:
         return self.value(index, location)
 
     def convert(self, operator: TfliteOperator) -> None:
-        """Add an operator to the graph. Raises: UnsupportedOp for an operator without a handler."""
+        """Add an operator to the graph.
+
+        Raises: UnsupportedOp for an operator without a handler; MavcgError for one that is damaged, or too many.
+        """
+        self.expansion.count += 1
+        if self.expansion.count > MOST_NODES:
+            raise MavcgError(f"more than {MOST_NODES} operators once control flow is expanded; too large a model")
         results = tuple(self.model.tensors[i] for i in operator.outputs)
         origin = operator_label(self.model, operator)
         location = f"node '{origin}' ({operator.op})"
-        handler = HANDLERS.get(operator.op)
-        if handler is None:
-            reason = "control flow is not supported" if operator.op in _SEVERAL else "this operator is not supported"
-            raise UnsupportedOp(f"{location}: {reason}; {LISTED}")
+        handler = HANDLERS.get(operator.op) or self.control(operator, location)
         call = TfliteCall(
             self.emitter,
             operator.op,
@@ -242,6 +279,49 @@ class TfliteImport:
             stored = _as_stored(call, tensor, value)
             self.declared.check(tensor.index, tensor.label, location, stored.shape)
             self.values[tensor.index] = stored
+
+    def control(self, operator: TfliteOperator, location: str) -> Handler:
+        """Return the import of control flow. Raises: UnsupportedOp for another operator."""
+        if operator.op in OPERATORS:
+            raise UnsupportedOp(f"{location}: a variable in control flow; supported: in the main subgraph")
+        if operator.op not in CONTROL:
+            raise UnsupportedOp(f"{location}: this operator is not supported; {LISTED}")
+        numbers = (operator.options.get(option, 0) for option in RUNS[operator.op])
+        bodies, make = [self.subgraph(number, location) for number in numbers], CONTROL[operator.op]
+        return lambda call: make(call, bodies)
+
+    def subgraph(self, number: int, location: str) -> FlowSubgraph:
+        """Return a subgraph that an operator runs. Raises: MavcgError if the file lacks it."""
+        model = self.model.bodies.get(number)
+        if model is None:
+            raise MavcgError(f"{location}: runs subgraph {number}, which the file does not have; the file is damaged")
+        known = dict[int, Value]()  # constants, which all iterations share
+
+        def run(emitter: Emitter, values: Sequence[Value], outputs: Sequence[int]) -> list[Value]:
+            walk = TfliteImport(replace(model, outputs=tuple(outputs)), "", {}, emitter, self.expansion)
+            return walk.results(values, known, f"{location}: subgraph {number}")
+
+        return FlowSubgraph(model, run)
+
+    def results(self, given: Sequence[Value], known: dict[int, Value], location: str) -> list[Value]:
+        """Import a subgraph of control flow for values of its inputs, and return its outputs' values.
+
+        known: values of its constants from former imports, to which this one adds. Raises: MavcgError.
+        """
+        model = self.model
+        if len(given) != len(model.inputs):
+            raise MavcgError(f"{location}: {len(model.inputs)} inputs for {len(given)} values; the file is damaged")
+        for index, value in zip(model.inputs, given, strict=True):
+            tensor = model.tensors[index]
+            if _dtype(tensor) != value.dtype:
+                raise MavcgError(f"{location}: {value.type} for {tensor.label} of {tensor.kind}; the file is damaged")
+        with self.expansion.enter_body(location):
+            self.values = known | dict(zip(model.inputs, given, strict=True))
+            for operator in needed_operators(model):
+                self.convert(operator)
+        results = [self.value(index, location) for index in model.outputs]
+        known.update((i, v) for i, v in self.values.items() if model.tensors[i].data is not None)
+        return results
 
 
 def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:

@@ -93,7 +93,7 @@ class TfliteModel:
 
     inputs, outputs: indices of tensors. subgraphs: number in the file; the others are bodies of control flow, or
     further signatures. shared: indices of tensors whose buffer a tensor of the same index in another subgraph has too.
-    bodies: the subgraphs that CALL_ONCE runs, by number.
+    bodies: the subgraphs that operators of the file run, by number.
     """
 
     name: str

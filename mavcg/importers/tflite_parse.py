@@ -6,7 +6,7 @@ between its parts, become an error that names the location. Lengths are compared
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,8 +24,14 @@ from mavcg.reference.block_weights import unpack_signed_bits
 CUSTOM_OPTIONS = "CustomOptions"
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 WITHOUT_OUTPUTS = ("CALL_ONCE", "ASSIGN_VARIABLE")  # they change the state of the interpreter
+RUNS: Mapping[str, tuple[str, ...]] = {  # options that are numbers of subgraphs, by operator
+    "CALL_ONCE": ("InitSubgraphIndex",),
+    "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
+    "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
+}
 MOST_TABLES = 1 << 16  # maximum tensors, operators, buffers or subgraphs of a file
 MOST_COMPARED = 1 << 18  # maximum tensors of the subgraphs beside the main one
+MOST_IN_BODIES = 1 << 17  # maximum tensors and operators of the subgraphs that operators run
 MOST_INTS = 1 << 16  # maximum entries of a list: a shape, an operator's inputs, scales
 MOST_RANK = 16
 _READS_PER_BYTE = 4  # maximum bytes of lists and names that are read per byte of the file: tables may share them
@@ -102,12 +108,29 @@ class _FlatBufferReader:
         codes = self.tables(model.OperatorCodes, model.OperatorCodesLength(), "operator code", self.code)
         buffers = self.tables(model.Buffers, model.BuffersLength(), "buffer", self.buffer)
         main = self.subgraph(model, 0, codes, buffers)  # the runtime starts with it
-        bodies = dict[int, TfliteModel]()
-        for operator in main.operators:
-            number = operator.options.get("InitSubgraphIndex", 0)
-            if operator.op == "CALL_ONCE" and 0 < number < subgraphs and number not in bodies:
-                bodies[number] = self.subgraph(model, number, codes, buffers)
+        bodies = self.bodies(model, main, lambda number: self.subgraph(model, number, codes, buffers))
         return replace(main, subgraphs=subgraphs, shared=self.shared_tensors(model, subgraphs), bodies=bodies)
+
+    def bodies(self, model: Any, main: TfliteModel, read: Callable[[int], TfliteModel]) -> dict[int, TfliteModel]:
+        """Return the subgraphs that operators of the main one run, and of these, by number; absent ones are left out.
+
+        read: returns a subgraph.
+        """
+        bodies, left, waiting = dict[int, TfliteModel](), MOST_IN_BODIES, list(_runs(main))
+        while waiting:
+            number = waiting.pop()
+            if number in bodies or not 0 < number < model.SubgraphsLength():
+                continue
+            table = model.Subgraphs(number)
+            left -= table.TensorsLength() + table.OperatorsLength()
+            if left < 0:  # subgraphs of a hostile file may all be one table
+                raise self.fail(
+                    f"the subgraphs that operators run have more than {MOST_IN_BODIES} tensors and operators"
+                )
+            body = read(number)
+            waiting += _runs(body)
+            bodies[number] = replace(body, bodies=bodies)
+        return bodies
 
     def subgraph(self, model: Any, number: int, codes: list[str], buffers: list[memoryview]) -> TfliteModel:
         """Return one subgraph; the main one has number 0."""
@@ -336,6 +359,13 @@ class _FlatBufferReader:
         plain = [n for n in names if not any(n.startswith(listed) for listed in lists)]
         scalars = {n: getattr(options, n)() for n in plain}
         return scalars | {n: self.ints(options, n) for n in lists}
+
+
+def _runs(model: TfliteModel) -> Iterator[int]:
+    """Yield the numbers of the subgraphs that a subgraph's operators run."""
+    for operator in model.operators:
+        for option in RUNS.get(operator.op, ()):
+            yield operator.options.get(option, 0)
 
 
 def read_file(path: Path) -> bytes:

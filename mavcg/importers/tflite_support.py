@@ -14,6 +14,7 @@ from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError, GivenShapes
 from mavcg.importers.emitter import Value
 from mavcg.importers.limits import NO_TYPE, reason
+from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_file import TfliteImport, needed_operators
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator
 from mavcg.importers.tflite_parse import parse_model, read_file
@@ -84,6 +85,8 @@ def _try_operators(
             why = "it has no results; it changes the interpreter's state"
         elif operator.index not in needed:
             why = "nothing reads its result"
+        elif operator.op in CONTROL:
+            why = "control flow is the runtime's in a partial build"
         elif lost.intersection(operator.inputs):
             why = NO_TYPE
         else:

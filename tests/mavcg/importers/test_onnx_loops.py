@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.importers import onnx_loops
 from mavcg.importers.emitter import NeedsConstant
-from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.limits import MOST_UNROLLED, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.reference import run
 
@@ -139,9 +138,7 @@ def test_a_number_of_the_data_is_named(tmp_path: Path) -> None:
         import_onnx(path)
 
 
-@pytest.mark.parametrize(
-    ("trips", "problem"), [(onnx_loops.MOST_ITERATIONS + 1, "1025 iterations or more"), (None, "or more")]
-)
+@pytest.mark.parametrize(("trips", "problem"), [(MOST_UNROLLED + 1, "1025 iterations or more"), (None, "or more")])
 def test_a_loop_without_end_is_refused(tmp_path: Path, trips: int | None, problem: str) -> None:
     passed = [node("Identity", ["go"], ["on"]), node("Neg", ["v"], ["w"])]
     inputs = [info("i", I64, []), info("go", BOOL, []), info("v", F32, None)]

@@ -12,6 +12,8 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.tflite_file import import_tflite
+from tests.mavcg.importers.tflite.conftest import Writer
+from tests.mavcg.importers.tflite.test_control_flow import branches, counted_loop
 
 CONV = {"options": "Conv2DOptions", "padding": 0, "strideH": 1, "strideW": 1}
 NUMBERS = (0, 1, 2, 255, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE, 0x10000, 0x40000000)
@@ -119,6 +121,12 @@ def test_many_mutated_files_are_built_or_refused(writer: Any, check: Any) -> Non
     survives(check, small(writer), 2, 20_000)
 
 
+@pytest.mark.long
+def test_mutated_control_flow_is_built_or_refused(check: Any) -> None:
+    survives(check, counted_loop(Writer()), 3, 3_000)
+    survives(check, branches(lambda w: w.constant(np.array(True)))[0], 4, 3_000)
+
+
 def test_unknown_operators_are_named_with_what_there_is(writer: Any, check: Any) -> None:
     y = writer.op("UNIQUE", [writer.input((4,))])
     refused(check, writer.bytes(y), "node '0:", "(UNIQUE)", "not supported; `mavcg build --op", kind=UnsupportedOp)
@@ -143,7 +151,7 @@ def test_operators_that_no_output_needs_do_not_matter(writer: Any, check: Any) -
 
 def test_control_flow(writer: Any, check: Any) -> None:
     y = writer.op("IF", [writer.input((1,), "bool")])
-    refused(check, writer.bytes(y), "control flow", kind=UnsupportedOp)
+    refused(check, writer.bytes(y), "(IF): runs subgraph 0, which the file does not have; the file is damaged")
 
 
 def test_of_several_subgraphs_the_first_is_the_model(writer: Any, check: Any) -> None:
