@@ -29,13 +29,62 @@ def expanded_counts(
     """
     calls = {key: [function_key(node) for node in function.node] for key, function in functions.items()}
     branches = {key: sum(map(_branch_nodes, function.node)) for key, function in functions.items()}
-    counts = dict.fromkeys(functions, 0)
+    return _expanded(calls, branches, deepest, most)
+
+
+def _expanded(
+    calls: Mapping[tuple[str, str], Sequence[tuple[str, str]]],
+    more: Mapping[tuple[str, str], int],
+    deepest: int,
+    most: int,
+) -> dict[tuple[str, str], int]:
+    """Return the number of nodes of each function from those it calls, and from nodes that are counted beside them."""
+    counts = dict.fromkeys(calls, 0)
     for _ in range(deepest):
         counts = {
-            key: min(most + 1, branches[key] + sum(1 + counts.get(other, 0) for other in those))
+            key: min(most + 1, more.get(key, 0) + sum(1 + counts.get(other, 0) for other in those))
             for key, those in calls.items()
         }
     return counts
+
+
+def without_functions(model: onnx.ModelProto, deepest: int, most: int) -> onnx.ModelProto:
+    """Return the model with each call of a function that the file defines replaced by the function's nodes.
+
+    They are counted first, in all branches. Raises: MavcgError for more than `most`, and for functions that onnx cannot
+    expand: that call themselves, or are not well-formed.
+    """
+    onnx = onnx_module()
+    from onnx.inliner import inline_local_functions
+
+    calls = {("" if f.domain == "ai.onnx" else f.domain, f.name): _all_calls(f.node) for f in model.functions}
+    graph = ("", "")  # an operator has a name
+    calls[graph] = _all_calls(model.graph.node)
+    counts = _expanded(calls, {}, deepest, most)
+    if counts[graph] > most:
+        raise too_many_calls(max(calls[graph], key=lambda key: counts.get(key, 0)), most)
+    try:
+        return inline_local_functions(model)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        raise MavcgError(f"the functions that it defines cannot be expanded ({one_line(error)})") from error
+
+
+def _all_calls(nodes: Iterable[onnx.NodeProto]) -> list[tuple[str, str]]:
+    """Return the keys of nodes and of all nodes in their branches and bodies."""
+    keys, left = [], list(nodes)
+    while left:
+        node = left.pop()
+        keys.append(function_key(node))
+        left += [inner for a in node.attribute for g in (a.g, *a.graphs) for inner in g.node]
+    return keys
+
+
+def too_many_calls(function: tuple[str, str], most: int) -> MavcgError:
+    """Return the error for calls that make more than `most` nodes. function: domain and name of the largest."""
+    return MavcgError(
+        f"function {'.'.join(filter(None, function))}: its calls make more than {most} nodes once functions are "
+        "expanded; export the model without functions that call each other many times"
+    )
 
 
 def function_key(node: onnx.NodeProto) -> tuple[str, str]:

@@ -12,13 +12,14 @@ from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value
 from mavcg.importers.graph_loop import conditional_branches
-from mavcg.importers.limits import LISTED, MOST_NODES, UnsupportedOp
+from mavcg.importers.limits import DEEPEST, LISTED, MOST_NODES, UnsupportedOp
 from mavcg.importers.onnx_functions import (
     expanded_counts,
     function_key,
     opsets_of,
     resolve_attributes,
     schema_function,
+    too_many_calls,
     with_defaults,
     without,
 )
@@ -31,8 +32,6 @@ from mavcg.importers.onnx_proto import read_attributes, read_tensor
 
 if TYPE_CHECKING:
     import onnx
-
-DEEPEST = 32  # maximum nesting of functions and branches
 
 
 @dataclass
@@ -122,11 +121,7 @@ class Walker:
         keys = [function_key(node) for node in nodes]
         sizes = [max(self.function_nodes.get(key, 0), self.made.get(key, 0)) for key in keys]
         if self.count + sum(sizes) > MOST_NODES:
-            largest = ".".join(filter(None, keys[sizes.index(max(sizes))]))
-            raise MavcgError(
-                f"function {largest}: its calls make more than {MOST_NODES} nodes once functions are expanded; export "
-                "the model without functions that call each other many times"
-            )
+            raise too_many_calls(keys[sizes.index(max(sizes))], MOST_NODES)
 
     def node_results(
         self, node: onnx.NodeProto, required: tuple[bool, ...], body: OnnxGraphBody, scope: Scope

@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mavcg.errors import MavcgError
-from mavcg.importers.onnx_proto import load_model, one_line, onnx_module
+from mavcg.importers.limits import DEEPEST, MOST_NODES
+from mavcg.importers.onnx_functions import without_functions
+from mavcg.importers.onnx_proto import load_model
 from mavcg.importers.onnx_support import ModelSupport, model_support
 from mavcg.model.partial.onnx_branches import Branch
 from mavcg.model.partial.onnx_macs import node_macs
@@ -20,13 +22,11 @@ def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupp
     model = load_model(path)
     try:
         if model.functions:
-            model = onnx_module().inliner.inline_local_functions(model)
+            model = without_functions(model, DEEPEST, MOST_NODES)
         return model_support(model, path, shapes)
     except MavcgError as error:
         text = "".join(c if c.isprintable() else " " for c in str(error))
         raise type(error)(text if str(path) in text else f"{path}: {text}") from error
-    except (RuntimeError, ValueError) as error:  # of onnx's C++, for models that are not well-formed
-        raise MavcgError(f"{path}: the functions that it defines cannot be expanded ({one_line(error)})") from error
 
 
 def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
