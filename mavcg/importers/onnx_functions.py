@@ -29,10 +29,10 @@ def expanded_counts(
     """
     calls = {key: [function_key(node) for node in function.node] for key, function in functions.items()}
     branches = {key: sum(map(_branch_nodes, function.node)) for key, function in functions.items()}
-    return _expanded(calls, branches, deepest, most)
+    return _node_counts(calls, branches, deepest, most)
 
 
-def _expanded(
+def _node_counts(
     calls: Mapping[tuple[str, str], Sequence[tuple[str, str]]],
     more: Mapping[tuple[str, str], int],
     deepest: int,
@@ -60,7 +60,7 @@ def without_functions(model: onnx.ModelProto, deepest: int, most: int) -> onnx.M
     calls = {("" if f.domain == "ai.onnx" else f.domain, f.name): _all_calls(f.node) for f in model.functions}
     graph = ("", "")  # an operator has a name
     calls[graph] = _all_calls(model.graph.node)
-    counts = _expanded(calls, {}, deepest, most)
+    counts = _node_counts(calls, {}, deepest, most)
     if counts[graph] > most:
         raise too_many_calls(max(calls[graph], key=lambda key: counts.get(key, 0)), most)
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.program.folder_sources import FolderSources, one_library
 from mavcg.program.makefile_programs import make_programs
 from mavcg.program.sources.compile_commands import LANGUAGES
 
@@ -18,10 +19,6 @@ _SOURCES = set(LANGUAGES) - {".i", ".ii"}
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in make's order
 _MAIN = re.compile(r"^[\w\s]*\bmain\s*\(", re.M)
 _ADD_EXECUTABLE = re.compile(r"^\s*add_executable\s*\(\s*([\w.+-]+)", re.M | re.I)
-# The name of a function that a line defines, and that of C's words that look like one.
-_DEFINED = re.compile(r"^[A-Za-z_][\w \t*]*?\b(\w+)[ \t]*\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\)\s*\{", re.M)
-_SAME_FUNCTIONS = 0.5  # a folder with this fraction of functions that another has is a copy
-_COUNTED = 5  # fewest functions of a copy
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,12 @@ class FolderContents:
         compile_commands: path of a compile_commands.json; "" for none.
         sources: C and C++ files without a main function.
         mains: C and C++ files with a main function.
-        include_folders: "include" if it exists.
+        include_folders: "include" if it exists, and folders of headers that sources include from elsewhere.
         programs: ELF programs, the newest first.
         guessed_programs: programs that CMake will make in its build tree, or that the makefile's default goal links.
         models: model files.
         copies: folders whose sources define the functions of others, and are left out of `sources`.
+        aside: folders of examples and tests that are left out of `sources`.
     """
 
     cmake: bool = False
@@ -55,6 +53,7 @@ class FolderContents:
     guessed_programs: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
 
 
 def list_contents(folder: Path, model_suffixes: Sequence[str]) -> FolderContents:
@@ -73,21 +72,25 @@ def list_contents(folder: Path, model_suffixes: Sequence[str]) -> FolderContents
     programs = [name for name in files if _is_program(folder / name)]
     makes = bool(cmake or makefile)
     commands = [name for name in files if name.rpartition("/")[2] == "compile_commands.json"]
-    copies = () if makes or commands else _copies(folder, sources)
-    sources = [name for name in sources if name.rpartition("/")[0] not in copies]
+    if makes or commands:
+        library = FolderSources(tuple(name for name in sources if name not in mains), tuple(mains))
+    else:
+        library = one_library(sources, mains, own, lambda name: _text(folder / name))
+    public = [name for name in ("include",) if (folder / name).is_dir()]
     return FolderContents(
-        copies=copies,
         cmake=cmake,
         cmake_tree=next((tree for tree in trees if tree and f"{tree}/compile_commands.json" in files), ""),
         new_tree="build-mavcg" if (folder / "build").exists() else "build",
         makefile=makefile,
         compile_commands=min(commands, key=lambda name: (name.count("/"), name), default=""),
-        sources=tuple(name for name in sources if name not in mains),
-        mains=tuple(name for name in mains if name in sources),
-        include_folders=tuple(name for name in ("include",) if (folder / name).is_dir()),
+        sources=library.sources,
+        mains=library.mains,
+        include_folders=tuple(dict.fromkeys([*public, *library.include_folders])),
         programs=tuple(sorted(programs, key=lambda name: -(folder / name).stat().st_mtime)),
         guessed_programs=tuple(_cmake_programs(folder, own) if cmake else _make_programs(folder, makefile)),
         models=tuple(name for name in own if _is_model(folder / name, model_suffixes)),
+        copies=library.copies,
+        aside=library.aside,
     )
 
 
@@ -144,19 +147,3 @@ def _cmake_programs(folder: Path, files: Sequence[str]) -> Iterator[str]:
 
 def _make_programs(folder: Path, makefile: str) -> tuple[str, ...]:
     return make_programs(_text(folder / makefile)) if makefile else ()
-
-
-def _copies(folder: Path, sources: Sequence[str]) -> tuple[str, ...]:
-    """Return the folders of sources that define mostly the functions of an earlier folder, the shallowest first."""
-    functions: dict[str, set[str]] = {}
-    for name in sources:
-        functions.setdefault(name.rpartition("/")[0], set()).update(_DEFINED.findall(_text(folder / name)))
-    known: set[str] = set()
-    copies = []
-    for parent in sorted(functions, key=lambda parent: (parent.count("/") + bool(parent), parent)):
-        own = functions[parent] - {"main"}
-        if len(own) >= _COUNTED and len(own & known) >= _SAME_FUNCTIONS * len(own):
-            copies.append(parent)
-        else:
-            known |= own
-    return tuple(copies)

@@ -85,6 +85,8 @@ def propose(contents: FolderContents, board: str) -> InitialProject:
             guesses.append(f"profile.command: {command[0]}{alternatives}")
     if contents.copies:
         guesses.append(f"build.sources: without {', '.join(contents.copies[:4])}, which define the functions of others")
+    if contents.aside:
+        guesses.append(f"build.sources: without {', '.join(contents.aside[:4])}")
     missing = () if command else ("profile.command",)
     if not (build.sources or build.command or build.compile_commands):
         missing = (*missing, "build.sources")
@@ -116,7 +118,7 @@ def _build(contents: FolderContents, board: str) -> tuple[BuildFile, tuple[str, 
         return BuildFile(command=launched, board=board), make
     sources = contents.sources or contents.mains
     flags = tuple(f"-I{folder}" for folder in contents.include_folders)
-    return BuildFile(sources=_patterns(sources), flags=flags, board=board), _compile(contents, flags)
+    return BuildFile(sources=_patterns(sources, contents.mains), flags=flags, board=board), _compile(contents, flags)
 
 
 def _compile(contents: FolderContents, flags: Sequence[str]) -> tuple[str, ...]:
@@ -128,12 +130,20 @@ def _compile(contents: FolderContents, flags: Sequence[str]) -> tuple[str, ...]:
     return (driver, "-O2", "-g", *flags, *files, "-o", _PROGRAM, "-lm")
 
 
-def _patterns(sources: Sequence[str]) -> tuple[str, ...]:
-    """Return the files, or, if they are more than _LISTED, a glob pattern for each folder and suffix."""
+def _patterns(sources: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Return the files; if they are more than _LISTED, a glob pattern for each folder and suffix.
+
+    Files beside others of their suffix, which the pattern would take too, stay listed.
+    """
     if len(sources) <= _LISTED:
         return tuple(sources)
-    paths = [PurePosixPath(source) for source in sources]
-    return tuple(dict.fromkeys((path.parent / f"*{path.suffix}").as_posix() for path in paths))
+    mixed = {_pattern(name) for name in set(others) - set(sources)}
+    return tuple(dict.fromkeys(name if (p := _pattern(name)) in mixed else p for name in sources))
+
+
+def _pattern(name: str) -> str:
+    path = PurePosixPath(name)
+    return (path.parent / f"*{path.suffix}").as_posix()
 
 
 def toml_text(file: InitialProject) -> str:

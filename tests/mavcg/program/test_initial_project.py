@@ -146,6 +146,32 @@ def test_copies_of_one_library_are_taken_once(tmp_path: Path) -> None:
     assert guess.startswith("build.sources: without src") and "src-separate" in guess
 
 
+def test_what_is_proposed_for_several_programs_can_be_compiled(tmp_path: Path) -> None:
+    """Patterns take no file with a main function; headers are found; examples of a library are no part of it."""
+    files = {
+        **{f"extras/x{n}/x{n}.c": '#include "lib.h"\n#include <stdio.h>\n#include "x.h"\n' for n in range(7)},
+        **{f"extras/x{n}/test.c": "int main(void) { return 0; }\n" for n in range(7)},
+        **{f"src/{n}.c": '#include "lib.h"\n#include "in/own.h"\n# include "here.h"' for n in range(7)},
+        **dict.fromkeys(("src/lib.h", "src/here.h", "deep/er/lib.h", "x.h", "code/in/own.h", "include/stdio.h"), ""),
+        "examples/lib.h": "",
+        "examples/win/socket.c": "#include <windows.h>\n",
+        "examples/eval/eval.c": "int main(void) { return 0; }\n",
+    }
+    found = tree(tmp_path, files)
+    proposal = propose(found, "host")
+    assert found.aside == ("examples",) and "build.sources: without examples" in proposal.guesses
+    assert proposal.build is not None and proposal.profile == ProfileTable()
+    assert proposal.build.sources == (*(f"extras/x{n}/x{n}.c" for n in range(7)), "src/*.c")
+    assert proposal.build.flags == ("-Iinclude", "-Isrc", "-I.", "-Icode")
+
+
+def test_examples_count_where_there_is_nothing_else_or_one_program(tmp_path: Path) -> None:
+    only = tree(tmp_path / "a", {"tests/a.c": "", "tests/b.c": "int main(void) {}"})
+    one = tree(tmp_path / "b", {"a.c": "", "example/b.c": "int main(void) {}", "example/c.c": ""})
+    assert (only.sources, only.mains, only.aside) == (("tests/a.c",), ("tests/b.c",), ())
+    assert (one.sources, one.mains, one.aside) == (("a.c", "example/c.c"), ("example/b.c",), ())
+
+
 def test_names_that_no_text_can_hold_are_left_out(tmp_path: Path) -> None:
     for name in (b"a\nb.c", b"\xff.c", b"\x1b[31m.onnx", b"good one.c"):
         with open(os.fsencode(tmp_path) + b"/" + name, "w"):
