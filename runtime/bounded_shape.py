@@ -1,4 +1,4 @@
-"""The shapes of a context of a library with a bounded dimension, which Python sets from the arrays of a run."""
+"""The shapes of a context of a library with bounded dimensions, which Python sets from the arrays of a run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +20,9 @@ def shapes_of(arrays: Sequence[Any]) -> list[tuple[int, ...]]:
 
 
 def set_shapes(path: Path, table: Any, context: Any, shapes: Shapes) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Take the length of a context's next runs from the shapes of all inputs, and return inputs and outputs at it.
+    """Take the lengths of a context's next runs from the shapes of all inputs, and return inputs and outputs at them.
 
-    Raises: MavcgError for shapes that do not fit; the context then keeps its length.
+    Raises: MavcgError for shapes that do not fit; the context then keeps its lengths.
     """
     ranks = [table.inputs[i].rank for i in range(table.input_count)]
     dims = [ffi.new("int64_t[]", list(shape) or 1) for shape in shapes]
@@ -41,9 +41,10 @@ def set_shapes(path: Path, table: Any, context: Any, shapes: Shapes) -> tuple[tu
 def _mismatch(table: Any, shapes: Shapes) -> str:
     """Return which shapes were given, and which the library takes."""
     given = " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
-    ((name, (least, most)),) = dimensions_of(table).items()
+    bounds = dimensions_of(table).items()
+    named = " and ".join(f"{name} of {least} to {most} in place of {most}" for name, (least, most) in bounds)
     longest = ", ".join(str(tensor_of(table.inputs[i])) for i in range(table.input_count))
     return (
-        f"inputs {given} do not fit {longest} with the dimension {name} of {least} to {most} in place of {most}; "
+        f"inputs {given} do not fit {longest} with the dimension{'s' if len(bounds) > 1 else ''} {named}; "
         "give such arrays, or build the library with other bounds (--shape)"
     )

@@ -43,7 +43,7 @@ def cpp_header_text(program: Program) -> str:
         "ABOUT": "a class that owns a context, and a std::span for each tensor",
         "CONSTRUCTORS": CONSTRUCTORS,
         "DESCRIPTIONS": fill_template(DESCRIPTIONS, {"EXPORTED": exported})
-        if program.dimension is None
+        if not program.dimensions
         else _bounded_descriptions(program, exported),
         "PRIVATE": fill_template(PRIVATE, {"EXPORTED": exported, "NAME": name}),
     }

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mavcg.graph import DTYPES
+from mavcg.specs.count import product_of, text_of
 from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_identifier, comment
 
@@ -99,13 +101,11 @@ def model_declarations(program: Program, threads: int) -> str:
     """Return the declarations of a model's own functions. threads: default of a context."""
     name = api_name(program.name)
     default = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
-    dimension = program.dimension
-    functions = _FUNCTIONS if dimension is None else (*_FUNCTIONS, *_SHAPE_FUNCTIONS)
+    functions = (*_FUNCTIONS, *_SHAPE_FUNCTIONS) if program.dimensions else _FUNCTIONS
     short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in functions)
     filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": default, "SHORT": short, "SHAPES": ""}
-    if dimension is not None:
-        bounds = {"DIMENSION": comment(dimension.name), "LEAST": str(dimension.least), "MOST": str(dimension.most)}
-        filled["SHAPES"] = fill_template(_SHAPES, {**filled, **bounds})
+    if program.dimensions:
+        filled["SHAPES"] = fill_template(_SHAPES, filled)
     return fill_template(_HEADER, filled)
 
 
@@ -115,40 +115,37 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 def tensor_lists(program: Program) -> str:
-    """Return the lines of a comment that lists inputs, outputs, and, where there are any, states and the dimension."""
-    states = _list("States, which stay in a context between runs", program, program.states) if program.states else ""
-    dimension, bounded = program.dimension, ""
-    if dimension is not None:
-        bounded = f" *\n * {comment(dimension.name)} is {dimension.least} to {dimension.most}, in each run anew.\n"
-    lists = _list("Inputs", program, program.inputs) + _list("Outputs", program, program.outputs)
-    return lists + states + bounded
+    """Return the lines of a comment that lists inputs, outputs, and, where there are any, states and dimensions."""
+    states = _list("States, which stay in a context between runs", program.states) if program.states else ""
+    bounded = "".join(f" * {comment(d.name)} is {d.least} to {d.most}, in each run anew.\n" for d in program.dimensions)
+    lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
+    return lists + states + (f" *\n{bounded}" if bounded else "")
 
 
-def _list(title: str, program: Program, tensors: Sequence[ProgramTensor | ProgramState]) -> str:
-    lines = [f" *     {i}  {comment(t.name)}: {_type_text(t, program)}" for i, t in enumerate(tensors)]
+def _list(title: str, tensors: Sequence[ProgramTensor | ProgramState]) -> str:
+    lines = [f" *     {i}  {comment(t.name)}: {_type_text(t)}" for i, t in enumerate(tensors)]
     return "".join(f"{line}\n" for line in [f" * {title}, in this order:", *lines])
 
 
-def _type_text(tensor: ProgramTensor | ProgramState, program: Program) -> str:
-    """Return a tensor's type and size, with the bounded dimension by its name: f32[1,tokens,8], 32 * tokens bytes."""
-    dimension, axis = program.dimension, tensor.bounded_axis if isinstance(tensor, ProgramTensor) else None
-    if dimension is None or axis is None:
+def _type_text(tensor: ProgramTensor | ProgramState) -> str:
+    """Return a tensor's type and size, with bounded dimensions by their names: f32[1,tokens,8], 32 * tokens bytes."""
+    axes = tensor.axes if isinstance(tensor, ProgramTensor) else ()
+    if not axes:
         return f"{tensor.type}, {tensor.type.bytes} bytes"
-    shape, name = tensor.type.shape, comment(dimension.name)
-    per_index = shape[axis] // dimension.most
-    length = name if per_index == 1 else f"{per_index}*{name}"
-    dims = ",".join(length if i == axis else str(n) for i, n in enumerate(shape))
-    return f"{tensor.type.dtype}[{dims}], {tensor.type.bytes // dimension.most} * {name} bytes"
+    dims = ",".join(text_of(axis, comment).replace(" * ", "*") for axis in axes)
+    size = product_of(DTYPES[tensor.type.dtype].itemsize, *axes)
+    return f"{tensor.type.dtype}[{dims}], {text_of(size, comment)} bytes"
 
 
 _SHAPES = """\
 
-/* Set the length of @DIMENSION@ for the runs that follow, @LEAST@ to @MOST@, from the shapes of all inputs; dims: for
- * each input its dimensions. A new context has the longest length, @MOST@. MAVCG_ERROR_SIZE for a length out of bounds,
- * inputs that disagree, or another dimension than the model's; MAVCG_BUSY during a run. The length then stays. */
+/* Set the lengths of the dimensions that each run has anew, listed above, for the runs that follow, from the shapes of
+ * all inputs; dims: for each input its dimensions. A new context has the longest ones. MAVCG_ERROR_SIZE for a length
+ * out of bounds, inputs that disagree, or another fixed length than the model's; MAVCG_BUSY during a run. All lengths
+ * then stay. */
 int @EXPORTED@_set_shape(@NAME@_context *context, const int64_t *const *dims);
 
-/* As @NAME@_inputs() and @NAME@_outputs(), which have the longest length, with that of the context: the sizes of the
+/* As @NAME@_inputs() and @NAME@_outputs(), which have the longest lengths, with those of the context: the sizes of the
  * arrays that @NAME@_run() reads and writes. The context's own memory, which @NAME@_set_shape() changes. */
 const mavcg_tensor *@EXPORTED@_context_inputs(const @NAME@_context *context);
 const mavcg_tensor *@EXPORTED@_context_outputs(const @NAME@_context *context);

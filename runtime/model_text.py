@@ -11,6 +11,7 @@ from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
 from mavcg.runtime.core_speeds import plan_rows, speed_rows, stage_plan
 from mavcg.runtime.coreset import NEED_WORDS, SLOW_ID, CoreSet
+from mavcg.runtime.count_tables import count_tables_text, counts_of
 from mavcg.runtime.library_tables import TYPE_CODES
 from mavcg.runtime.model_header import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
@@ -32,7 +33,7 @@ _BASES = {
     "output": "IN_OUTPUT",
     "state": "IN_STATE",
     "fault": "IN_FAULT",
-    "length": "IN_LENGTH",
+    "count": "IN_COUNT",
 }
 DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10
@@ -126,7 +127,7 @@ def tables_text(
             _tensors("outputs", program.outputs),
             _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
             _array("const struct engine_state state_table[]", map(_state, program.states)),
-            _dimension(program),
+            count_tables_text(program),
             _steps(program),
             _array(
                 "const struct engine_step run_table[]",
@@ -153,7 +154,8 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
         **sizes,
         "STAGES": len(program.stages),
         "STATES": len(program.states),
-        "LONGEST": program.dimension.most if program.dimension is not None else 0,
+        "DIMENSIONS": len(program.dimensions),
+        "COUNTS": len(counts_of(program)),
         "TENSOR_DIMS": sum(len(tensor.type.shape) for tensor in (*program.inputs, *program.outputs)),
     }
     bytes_of = {
@@ -168,29 +170,6 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
     }
     lines = [f"#define {name} {value}\n" for name, value in counts.items()]
     return "".join(lines + [f"#define {name} {value}ull\n" for name, value in bytes_of.items()])
-
-
-def _dimension(program: Program) -> str:
-    """Return the tables of a bounded dimension; "" without one."""
-    dimension = program.dimension
-    if dimension is None:
-        return ""
-    axes = {"inputs": program.inputs, "outputs": program.outputs}
-    return (
-        _array(
-            "const mavcg_dimension dimension_table[]",
-            [f"{{{c_string(dimension.name)}, {dimension.least}, {dimension.most}}},"],
-        )
-        + _array("const uint32_t rows_per_index[]", (f"{step.rows_per_index}," for step in program.steps), zero="0,")
-        + "".join(
-            _array(
-                f"const int32_t {which}_axes[]",
-                (f"{-1 if t.bounded_axis is None else t.bounded_axis}," for t in tensors),
-                zero="-1,",
-            )
-            for which, tensors in axes.items()
-        )
-    )
 
 
 def _steps(program: Program) -> str:
@@ -223,7 +202,12 @@ def _is_external(operand: OperandAddress) -> bool:
 
 def _operands(program: Program, operands: Sequence[OperandAddress]) -> str:
     """Return the tables of operands: all, the numbers of external ones, and those in buffers between stages."""
-    lines = (f"{{{operand.offset}, {_BASES[operand.base]}, {operand.index}}}," for operand in operands)
+    numbers = {count: i for i, count in enumerate(counts_of(program))}
+
+    def index_of(operand: OperandAddress) -> int:
+        return operand.index if operand.count is None else numbers[operand.count]
+
+    lines = (f"{{{operand.offset}, {_BASES[operand.base]}, {index_of(operand)}}}," for operand in operands)
     external = (f"{i}," for i, operand in enumerate(operands) if _is_external(operand))
     rings = ((i, ring) for i, operand in enumerate(operands) if (ring := _ring_of(operand, program)) is not None)
     ring_lines = [*(f"{{{i}, {ring.copies}, {ring.stride}}}," for i, ring in rings), "{0},"]

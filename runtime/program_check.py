@@ -1,6 +1,7 @@
 """Check a program against the limits of the engine's tables."""
 
 from mavcg.errors import MavcgError
+from mavcg.runtime.count_tables import check_counts
 from mavcg.specs.model_program import WORDS, OperandAddress, Program, ProgramLoop
 
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
@@ -22,22 +23,17 @@ def check_program(program: Program) -> None:
         raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds at most {_MAX_STEPS}")
     _check_stages(program)
     _check_loops(program)
-    if program.dimension is not None and (program.phases or program.stages):
+    if program.dimensions and (program.phases or program.stages):
         raise MavcgError(
-            f"model {program.name}: {program.dimension} with phases or stages; a step's rows are one phase"
+            f"model {program.name}: {program.dimensions[0]} with phases or stages; a step's rows are one phase"
         )
+    check_counts(program)
     loop_of = {number: loop for loop in program.loops for number in range(loop.begin, loop.end)}
     for number, step in enumerate(program.steps):
         if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
                 f"step '{step.name}': {step.rows} rows in chunks of {step.min_chunk_rows} and calls of "
                 f"{step.call_rows}; rows and chunks must be 1 or more, calls 0 or more"
-            )
-        counted = step.rows_per_index * (program.dimension.most if program.dimension is not None else 0)
-        if step.rows_per_index and counted != step.rows:
-            raise MavcgError(
-                f"step '{step.name}': {step.rows} rows at the longest length, and {step.rows_per_index} for each index "
-                f"of {program.dimension}"
             )
         if step.rows > _MAX_ROWS:
             raise MavcgError(
@@ -58,7 +54,7 @@ def _in_base(operand: OperandAddress, program: Program, loop: ProgramLoop | None
         "state": states_end,
         **dict.fromkeys(WORDS, 0),
     }
-    if operand.base == "length" and program.dimension is None:
+    if (operand.base == "count") != (operand.count is not None):
         return False
     tensors = {"input": program.inputs, "output": program.outputs}.get(operand.base, ())
     if operand.base not in ends and operand.index >= len(tensors):
@@ -72,7 +68,7 @@ def _in_base(operand: OperandAddress, program: Program, loop: ProgramLoop | None
 
 def _check_loops(program: Program) -> None:
     """Raise MavcgError for loops that overlap, or that the engine cannot repeat."""
-    if program.loops and (program.phases or program.stages or program.dimension is not None):
+    if program.loops and (program.phases or program.stages or program.dimensions):
         raise MavcgError(f"model {program.name}: loops with phases, stages or a length of the run; loops are of steps")
     after = 0
     for loop in program.loops:

@@ -12,6 +12,7 @@ from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
+from mavcg.specs.count import Length
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.model_program import (
     OperandAddress,
@@ -41,12 +42,12 @@ _STEP = ProgramStep(
     1,
     64,
     (("cortex-a55", 100), ("cortex-a75", 256)),
-    rows_per_index=1,
+    row_count=Length("rows"),
 )
 _PROGRAM = Program(
     "sample",
-    (ProgramTensor("x", _ROW, 0),),
-    (ProgramTensor("y", _ROW, 0),),
+    (ProgramTensor("x", _ROW, (Length("rows"), 16)),),
+    (ProgramTensor("y", _ROW, (Length("rows"), 16)),),
     (_STEP,),
     4096,
     128,
@@ -56,7 +57,7 @@ _PROGRAM = Program(
     states=(ProgramState("h", _ROW, 1, 1, 0, True), ProgramState("c", _ROW, 2, 2, 256, False, 0)),
     state_bytes=768,
     swapped_bytes=256,
-    dimension=Dimension("rows", 1, 4),
+    dimensions=(Dimension("rows", 1, 4),),
 )
 _BLOCKS = (
     BlasBlocks("f32", 4, 1, 1, 256, 64, 512, 16),

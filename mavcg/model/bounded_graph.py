@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
+from mavcg.specs.count import Count, Length, product_of
 from mavcg.specs.dimension import Dimension
 
 ReadGraph = Callable[[int], Graph]
@@ -116,13 +117,13 @@ def _follows_shapes(a: Node, b: Node, most: Graph, graph: Graph) -> bool:
     return tuple(a.attr("shape")) == shapes[0] and b == a.with_attrs(shape=shapes[1])
 
 
-def bounded_axes(most: Graph, other: Graph, dimension: Dimension) -> Mapping[str, int | None]:
-    """Return the bounded axis of each input and output; None for one of fixed shape.
+def bounded_axes(most: Graph, other: Graph, dimension: Dimension) -> Mapping[str, tuple[Count, ...]]:
+    """Return the length of each axis of inputs and outputs; () for those of a tensor of fixed shape.
 
     other: the graph for another length. Raises: MavcgError for a tensor with the dimension behind another one, since
     the rows of a shorter length would not lie behind each other.
     """
-    axes: dict[str, int | None] = {}
+    axes: dict[str, tuple[Count, ...]] = {}
     for name in (*most.inputs, *most.outputs):
         long, short = most.types[name].shape, other.types[name].shape
         changed = [i for i, (n, m) in enumerate(zip(long, short, strict=True)) if n != m]
@@ -132,7 +133,10 @@ def bounded_axes(most: Graph, other: Graph, dimension: Dimension) -> Mapping[str
                 f"tensor '{name}' ({shape}): the bounded dimension {dimension} has to be its first one longer than 1; "
                 f"{_remedy(dimension)}"
             )
-        axes[name] = changed[0] if changed else None
+        counts = (
+            product_of(n // dimension.most, Length(dimension.name)) if i in changed else n for i, n in enumerate(long)
+        )
+        axes[name] = tuple(counts) if changed else ()
     return axes
 
 

@@ -1,6 +1,6 @@
 """Plans a library with a bounded dimension: `mavcg build MODEL --shape x=1x1..512x384` (docs/lengths.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,6 +21,7 @@ from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.sizes import BoundedShapes
 from mavcg.model.stages import LAY_OUT, optimise_graph, run_stages
 from mavcg.passes.graph.attention import fuse_attention
+from mavcg.specs.count import Count
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.model_program import Program
 
@@ -53,8 +54,7 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     program = plan.program
     # Parts of rows would lie in another order than indices.
     assert all(step.rows == low.spec.rows for step, low in zip(program.steps, free.lowered.steps, strict=True))
-    inputs, outputs = ([axes[name] for name in names] for names in (most.inputs, most.outputs))
-    return replace(plan, program=_with_dimension(program, dimension, free.counted, inputs, outputs))
+    return replace(plan, program=_with_counts(program, [dimension], free.counts, axes))
 
 
 def _read(request: ModelRequest, bounds: BoundedShapes, name: str, length: int) -> Graph:
@@ -90,18 +90,16 @@ def _in_order(graph: Graph, like: Graph, dimension: Dimension) -> Graph:
     return replace(graph, nodes=tuple(nodes[node.outputs] for node in like.nodes))
 
 
-def _with_dimension(
+def _with_counts(
     program: Program,
-    dimension: Dimension,
-    counted: Sequence[bool],
-    input_axes: Sequence[int | None],
-    output_axes: Sequence[int | None],
+    dimensions: Sequence[Dimension],
+    rows: Sequence[Count | None],
+    axes: Mapping[str, tuple[Count, ...]],
 ) -> Program:
-    """Return the program with its bounded dimension. counted: for each step, whether the length counts its rows."""
-    steps = tuple(
-        replace(step, rows_per_index=step.rows // dimension.most) if counts else step
-        for step, counts in zip(program.steps, counted, strict=True)
+    """Return the program with its bounded dimensions. rows: of each step. axes: of each input and output."""
+    steps = (replace(step, row_count=count) for step, count in zip(program.steps, rows, strict=True))
+    inputs, outputs = (
+        tuple(replace(tensor, axes=axes[tensor.name]) for tensor in tensors)
+        for tensors in (program.inputs, program.outputs)
     )
-    inputs = (replace(t, bounded_axis=axis) for t, axis in zip(program.inputs, input_axes, strict=True))
-    outputs = (replace(t, bounded_axis=axis) for t, axis in zip(program.outputs, output_axes, strict=True))
-    return replace(program, inputs=tuple(inputs), outputs=tuple(outputs), steps=steps, dimension=dimension)
+    return replace(program, inputs=inputs, outputs=outputs, steps=tuple(steps), dimensions=tuple(dimensions))

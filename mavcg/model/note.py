@@ -81,9 +81,8 @@ def states_json(program: Program) -> list[dict[str, Any]]:
 
 
 def dimensions_json(program: Program) -> dict[str, list[int]]:
-    """Return the bounds of a program's bounded dimension by its name: {"tokens": [1, 512]}; {} for fixed shapes."""
-    dimension = program.dimension
-    return {dimension.name: [dimension.least, dimension.most]} if dimension is not None else {}
+    """Return the bounds of a program's bounded dimensions by name: {"tokens": [1, 512]}; {} for fixed shapes."""
+    return {dimension.name: [dimension.least, dimension.most] for dimension in program.dimensions}
 
 
 def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:

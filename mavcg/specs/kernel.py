@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType
 from mavcg.hardware.machine import Machine as Machine
+from mavcg.specs.count import Count
 from mavcg.specs.packed_constant import WHOLE_WEIGHTS, PackedConstant, WeightParts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import F32_BYTES as F32_BYTES
@@ -92,8 +93,8 @@ class Operand:
     tensor: its name, or "". constant: an array or the recipe of one. written: True if the kernel writes it. align:
     alignment of a constant, in bytes. workspace_bytes: size of the memory that all steps of the node share, which is
     uninitialised at first. offset: from the beginning of the tensor, constant or workspace, in bytes. fault_word: True
-    for the 32 bits of a run that a kernel sets to 1 if an index of the input is out of range. length_word: True for the
-    32 bits with the length of the bounded dimension in a run.
+    for the 32 bits of a run that a kernel sets to 1 if an index of the input is out of range. count: for 32 bits
+    with a number that follows from the lengths of a run (specs/count.py).
     """
 
     tensor: str = ""
@@ -103,12 +104,12 @@ class Operand:
     workspace_bytes: int = 0
     offset: int = 0
     fault_word: bool = False
-    length_word: bool = False
+    count: Count | None = None
 
     @property
     def in_buffer(self) -> bool:
         """True if the operand lies in a buffer, that is if it is neither a constant nor a word of the context."""
-        return self.constant is None and not self.fault_word and not self.length_word
+        return self.constant is None and not self.fault_word and self.count is None
 
 
 @dataclass(frozen=True)

@@ -3,29 +3,31 @@
 from dataclasses import dataclass
 
 from mavcg.graph import TensorType
+from mavcg.specs.count import Count
 from mavcg.specs.dimension import Dimension
 
 # The copies of a state that an operand may address: its only one, the one that the run reads, the one that it writes.
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2
 
 
-WORDS = ("fault", "length")  # bases that are words of the context, not memory of the model
+WORDS = ("fault", "count")  # bases that are words of the context, not memory of the model
 
 
 @dataclass(frozen=True)
 class OperandAddress:
     """The address of an operand.
 
-    base: "arena", "constants", "input", "output", "state", "fault" (the context's fault word) or "length" (32 bits, the
-    length of its bounded dimension). offset: from the base, in bytes. index: number of the input or output; of a state
-    the copy that is meant, ONLY_COPY, READ_COPY or WRITTEN_COPY. stride: bytes that the address advances by in
-    each iteration of the step's loop.
+    base: "arena", "constants", "input", "output", "state", "fault" (the context's fault word) or "count" (32 bits, the
+    number `count` in a run). offset: from the base, in bytes. index: number of the input or output; of a state the copy
+    that is meant, ONLY_COPY, READ_COPY or WRITTEN_COPY. stride: bytes that the address advances by in each iteration of
+    the step's loop.
     """
 
     base: str
     offset: int = 0
     index: int = 0
     stride: int = 0
+    count: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class ProgramStep:
     operations. core_speeds: (label of a version, relative speed of its cores in this step), such as
     (("cortex-a55", 256), ("cortex-a75", 700)), from 1 to 65535; an absent label counts as the slowest; if empty, all
     cores are alike. call_rows: maximum rows of one call of the kernel, 0: min_chunk_rows; between two calls a thread
-    that was migrated to another core type changes the version. rows_per_index: rows of work for each index of the
-    program's bounded dimension, of whose longest length `rows` is the number; 0: a run computes all rows.
+    that was migrated to another core type changes the version. row_count: rows that a run computes, the first
+    ones, where they follow from its lengths; `rows` is their number at the longest. None: a run computes all rows.
     """
 
     name: str
@@ -50,7 +52,7 @@ class ProgramStep:
     work: int
     core_speeds: tuple[tuple[str, int], ...] = ()
     call_rows: int = 0
-    rows_per_index: int = 0
+    row_count: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -126,13 +128,13 @@ class RingBuffer:
 class ProgramTensor:
     """An input or output of the model, dense and row-major.
 
-    bounded_axis: the axis that is a multiple of the program's bounded dimension, for whose longest length `type` is;
-    all axes before it have length 1.
+    axes: the length of each axis in a run, where any follows from the program's bounded dimensions, for whose longest
+    lengths `type` is; empty: that of `type`.
     """
 
     name: str
     type: TensorType
-    bounded_axis: int | None = None
+    axes: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,8 @@ class Program:
     the order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline,
     which cover all steps in order; rings: the buffers between them. states: tensors that stay in a context between
     runs, those in place first; state_bytes: memory of all their copies. swapped_bytes: of one copy of those that have
-    two. dimension: the bounded dimension whose length each run has, if the program has one. loops: of whole steps, in
-    order, none in another.
+    two. dimensions: the bounded ones, of which each run has its own lengths. loops: of whole steps, in order, none in
+    another.
     """
 
     name: str
@@ -183,5 +185,5 @@ class Program:
     states: tuple[ProgramState, ...] = ()
     state_bytes: int = 0
     swapped_bytes: int = 0
-    dimension: Dimension | None = None
+    dimensions: tuple[Dimension, ...] = ()
     loops: tuple[ProgramLoop, ...] = ()

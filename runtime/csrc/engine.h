@@ -17,15 +17,15 @@
 #include "kernel_api.h"
 
 /* Base of an operand's address. The addresses of IN_INPUT and IN_OUTPUT, and those of states with two copies, are known
- * only during a run, so these operands are also listed by number. IN_FAULT, IN_LENGTH: words of the context. */
-enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_STATE, IN_FAULT, IN_LENGTH };
+ * only during a run, so these operands are also listed by number. IN_FAULT, IN_COUNT: words of the context. */
+enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_STATE, IN_FAULT, IN_COUNT };
 
 /* The copy of a state that an operand addresses. READ_COPY and WRITTEN_COPY change places after each run. */
 enum engine_copy { ONLY_COPY, READ_COPY, WRITTEN_COPY };
 
 struct engine_operand {
     int64_t offset;       /* in bytes, of row 0; may lie outside of the base if the buffer lacks row 0 */
-    uint32_t base, index; /* index: number of the input or output; of a state, of enum engine_copy */
+    uint32_t base, index; /* index: number of the input, output or count; of a state, of enum engine_copy */
 };
 
 /* A state in a context: `bytes` bytes at `offset`, and in a second copy SWAPPED_BYTES after it if it is not in place.
@@ -62,6 +62,12 @@ struct engine_loop {
 struct engine_moving {
     uint32_t operand;
     int64_t stride;
+};
+
+/* Where the length of a bounded dimension is read: an axis of an input has factor * length + addend elements. */
+struct engine_length {
+    uint32_t input, axis;
+    int64_t factor, addend;
 };
 
 enum { CORE_IDS = 256, CORE_WORD = 64 };
@@ -121,7 +127,8 @@ struct mavcg_context {
     bool cleared_in_child;         /* the kernel clears *process in a forked child */
     uint32_t threads;
     uint32_t begin, end; /* phases of a run, end exclusive: all, or those of a stage */
-    uint32_t length;     /* of the bounded dimension in the next run; 0: the model has none (engine_shape.h) */
+    uint32_t
+        *counts; /* [COUNTS], which follow from the lengths of the next run; NULL: all are fixed (engine_shape.h) */
     const mavcg_tensor *inputs, *outputs; /* of a run */
     mavcg_tensor *shaped; /* the context's own memory of both, [INPUTS + OUTPUTS]; NULL: they are the model's tables */
     uint32_t flags;

@@ -104,7 +104,7 @@ static const mavcg_step *steps_api(size_t *count) {
     return steps_table;
 }
 
-#if LONGEST /* the model has a bounded dimension */
+#if DIMENSIONS /* the model has bounded dimensions */
 
 static int set_shape_api(void *context, const int64_t *const *dims) {
     return context ? set_shape(context, dims) : MAVCG_ERROR_NULL;
@@ -147,7 +147,7 @@ static const mavcg_model_table model_table = {
     .state_size = state_size_api,
     .state_save = state_save_api,
     .state_restore = state_restore_api,
-#if LONGEST
+#if DIMENSIONS
     .dimension_count = 1,
     .dimensions = dimension_table,
     .set_shape = set_shape_api,
@@ -179,7 +179,7 @@ EXPORT(reset);
 EXPORT(state_size);
 EXPORT(state_save);
 EXPORT(state_restore);
-#if LONGEST
+#if DIMENSIONS
 EXPORT(set_shape);
 EXPORT(context_inputs);
 EXPORT(context_outputs);

@@ -102,7 +102,7 @@ typedef struct mavcg_model_table {
     size_t (*state_size)(const void *context);
     int (*state_save)(void *context, void *buffer, size_t bytes);
     int (*state_restore)(void *context, const void *buffer, size_t bytes);
-    /* Of a model with a bounded dimension; 0 and NULL otherwise. inputs and outputs above have the longest length. */
+    /* Of a model with bounded dimensions; 0 and NULL otherwise. inputs and outputs above have the longest lengths. */
     uint32_t dimension_count;
     const mavcg_dimension *dimensions;
     int (*set_shape)(void *context, const int64_t *const *dims);

@@ -25,7 +25,7 @@ static void resolve_operands(struct mavcg_context *context) {
         else if (operand->base == IN_CONSTANTS) context->operands[i] = (void *)(MAVCG_CONSTANTS + operand->offset);
         else if (operand->base == IN_STATE) context->operands[i] = states_of(context, operand->index) + operand->offset;
         else if (operand->base == IN_FAULT) context->operands[i] = &context->fault;
-        else if (operand->base == IN_LENGTH) context->operands[i] = &context->length;
+        else if (operand->base == IN_COUNT) context->operands[i] = &context->counts[operand->index];
     }
 }
 

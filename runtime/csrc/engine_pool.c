@@ -133,15 +133,15 @@ static void compute_chunks(struct mavcg_context *context, uint32_t thread) {
  * counted: it changes them itself. */
 static void work_on_step(struct mavcg_context *context, uint32_t thread) {
     uint32_t *in_steps = &context->pool.in_steps;
-    if (LONGEST && thread) {
+    if (DIMENSIONS && thread) {
         __atomic_add_fetch(in_steps, 1, __ATOMIC_SEQ_CST);
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the ticket is read after that, see leave_steps */
     }
     compute_chunks(context, thread);
-    if (LONGEST && thread) __atomic_sub_fetch(in_steps, 1, __ATOMIC_RELEASE);
+    if (DIMENSIONS && thread) __atomic_sub_fetch(in_steps, 1, __ATOMIC_RELEASE);
 }
 
-#if LONGEST /* the model has a bounded dimension */
+#if DIMENSIONS /* the model has bounded dimensions */
 
 /* A thread counts itself before it reads the ticket, and this function replaces the ticket before it reads the count.
  * So a thread that is not counted then will read the new ticket, or that of a later run. A forked child has none of its

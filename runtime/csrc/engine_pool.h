@@ -32,7 +32,7 @@ MAVCG_PRIVATE void compute_rows(struct mavcg_context *context, const struct engi
 /* Compute a step with all threads of the context. */
 MAVCG_PRIVATE void run_in_parallel(struct mavcg_context *context, uint32_t number);
 
-#if LONGEST /* the model has a bounded dimension */
+#if DIMENSIONS /* the model has bounded dimensions */
 /* Wait until no thread reads the ticket of a past step, whose rows may then change. Called between runs. */
 MAVCG_PRIVATE void leave_steps(struct mavcg_context *context);
 #endif

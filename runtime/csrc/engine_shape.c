@@ -1,4 +1,4 @@
-/* Sets the length of a context's bounded dimension. */
+/* Sets the lengths of a context's bounded dimensions. */
 #include "engine_shape.h"
 
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #include "engine_process.h"
 #include "internal.h"
 
-#if LONGEST /* the model has a bounded dimension */
+#if DIMENSIONS /* the model has bounded dimensions */
 
 MAVCG_PRIVATE uint32_t phase_rows(const struct mavcg_context *context, uint32_t phase) {
-    uint32_t per_index = rows_per_index[phase];
+    int32_t number = step_counts[phase];
     /* Atomic for threads that read it without a use, while they find no rows left (leave_steps). */
-    return per_index ? per_index * __atomic_load_n(&context->length, __ATOMIC_RELAXED) : run_table[phase].rows;
+    return number < 0 ? run_table[phase].rows : __atomic_load_n(&context->counts[number], __ATOMIC_RELAXED);
 }
 
 /* Copy the descriptions of tensors, with their dimensions at `dims`. Returns the end of the dimensions. */
@@ -29,60 +29,71 @@ static int64_t *copy_tensors(mavcg_tensor *copies, int64_t *dims, const mavcg_te
 }
 
 MAVCG_PRIVATE bool create_shape(struct mavcg_context *context) {
-    mavcg_tensor *tensors = calloc(1, (INPUTS + OUTPUTS) * sizeof *tensors + TENSOR_DIMS * sizeof(int64_t));
+    mavcg_tensor *tensors = calloc(
+        1, (INPUTS + OUTPUTS) * sizeof *tensors + TENSOR_DIMS * sizeof(int64_t) + COUNTS * sizeof(uint32_t));
     if (!tensors) return false;
-    context->length = LONGEST;
     context->shaped = tensors;
     context->inputs = tensors;
     context->outputs = tensors + INPUTS;
     int64_t *dims = copy_tensors(tensors, (int64_t *)(tensors + INPUTS + OUTPUTS), inputs_table, INPUTS);
-    copy_tensors(tensors + INPUTS, dims, outputs_table, OUTPUTS);
+    dims = copy_tensors(tensors + INPUTS, dims, outputs_table, OUTPUTS);
+    context->counts = (uint32_t *)dims;
+    int64_t longest[DIMENSIONS];
+    for (uint32_t i = 0; i < DIMENSIONS; i++) longest[i] = dimension_table[i].most;
+    add_counts(longest, context->counts);
     return true;
 }
 
 MAVCG_PRIVATE void free_shape(struct mavcg_context *context) { free(context->shaped); }
 
-/* Read the length of the bounded dimension from the dimensions of an input. *length: 0, or that of earlier inputs. */
-static int read_length(const mavcg_tensor *longest, int32_t bounded_axis, const int64_t *dims, int64_t *length) {
-    if (longest->rank && !dims) return MAVCG_ERROR_NULL;
-    for (int32_t axis = 0; axis < longest->rank; axis++) {
-        if (axis != bounded_axis) {
-            if (dims[axis] != longest->dims[axis]) return MAVCG_ERROR_SIZE;
-            continue;
-        }
-        int64_t per_index = longest->dims[axis] / LONGEST;
-        if (dims[axis] < 1 || dims[axis] % per_index) return MAVCG_ERROR_SIZE;
-        if (*length && *length != dims[axis] / per_index) return MAVCG_ERROR_SIZE;
-        *length = dims[axis] / per_index;
+/* Read the lengths of the bounded dimensions from the dimensions of the inputs, which are not checked otherwise. */
+static int read_lengths(const int64_t *const *dims, int64_t *lengths) {
+    for (uint32_t i = 0; i < INPUTS; i++)
+        if (inputs_table[i].rank && !dims[i]) return MAVCG_ERROR_NULL;
+    for (uint32_t i = 0; i < DIMENSIONS; i++) {
+        const struct engine_length *from = &length_table[i];
+        int64_t given = dims[from->input][from->axis];
+        if (given < 1 || given > inputs_table[from->input].dims[from->axis]) return MAVCG_ERROR_SIZE;
+        lengths[i] = (given - from->addend) / from->factor;
+        if (lengths[i] < dimension_table[i].least || lengths[i] > dimension_table[i].most) return MAVCG_ERROR_SIZE;
     }
     return MAVCG_OK;
 }
 
-/* Give tensors the length. longest: the same tensors at the longest length. */
-static void resize(mavcg_tensor *tensors, const mavcg_tensor *longest, const int32_t *bounded_axes, uint32_t count,
-                   uint32_t length) {
+/* Return true if the dimensions of all inputs are those of the counts. */
+static bool dims_agree(const int64_t *const *dims, const uint32_t *counts) {
+    const int32_t *number = inputs_counts;
+    for (uint32_t i = 0; i < INPUTS; i++)
+        for (int32_t axis = 0; axis < inputs_table[i].rank; axis++, number++)
+            if (dims[i][axis] != (*number < 0 ? inputs_table[i].dims[axis] : counts[*number])) return false;
+    return true;
+}
+
+/* Give tensors the dimensions of the counts. numbers: of the counts of their axes; -1: the axis is fixed. */
+static void resize(mavcg_tensor *tensors, uint32_t count, const int32_t *numbers, const uint32_t *counts) {
     for (uint32_t i = 0; i < count; i++) {
-        int32_t axis = bounded_axes[i];
-        if (axis < 0) continue;
-        ((int64_t *)tensors[i].dims)[axis] = longest[i].dims[axis] / LONGEST * length; /* in the context's memory */
-        tensors[i].bytes = longest[i].bytes / LONGEST * length;
+        tensors[i].bytes = element_bytes[tensors[i].type];
+        for (int32_t axis = 0; axis < tensors[i].rank; axis++, numbers++) {
+            if (*numbers >= 0) ((int64_t *)tensors[i].dims)[axis] = counts[*numbers]; /* in the context's memory */
+            tensors[i].bytes *= (uint64_t)tensors[i].dims[axis];
+        }
     }
 }
 
 MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const *dims) {
-    if (INPUTS && !dims) return MAVCG_ERROR_NULL;
-    int64_t length = 0;
-    for (uint32_t i = 0; i < INPUTS; i++) {
-        int status = read_length(&inputs_table[i], inputs_axes[i], dims[i], &length);
-        if (status) return status;
-    }
-    if (length < dimension_table[0].least || length > dimension_table[0].most) return MAVCG_ERROR_SIZE;
+    if (!dims) return MAVCG_ERROR_NULL;
+    int64_t lengths[DIMENSIONS];
+    uint32_t counts[COUNTS];
+    int status = read_lengths(dims, lengths);
+    if (status) return status;
+    add_counts(lengths, counts);
+    if (!dims_agree(dims, counts)) return MAVCG_ERROR_SIZE;
     if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
-    if (length != context->length) {
+    if (memcmp(counts, context->counts, sizeof counts) != 0) {
         leave_steps(context);
-        __atomic_store_n(&context->length, (uint32_t)length, __ATOMIC_RELAXED);
-        resize(context->shaped, inputs_table, inputs_axes, INPUTS, context->length);
-        resize(context->shaped + INPUTS, outputs_table, outputs_axes, OUTPUTS, context->length);
+        for (uint32_t i = 0; i < COUNTS; i++) __atomic_store_n(&context->counts[i], counts[i], __ATOMIC_RELAXED);
+        resize(context->shaped, INPUTS, inputs_counts, counts);
+        resize(context->shaped + INPUTS, OUTPUTS, outputs_counts, counts);
     }
     release_context(context);
     return MAVCG_OK;

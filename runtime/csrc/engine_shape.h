@@ -1,7 +1,7 @@
 /* The shapes of a context's inputs and outputs, and the rows of its steps.
  *
- * Without a bounded dimension both are fixed. With one they follow from the context's length, which the caller sets
- * between runs; the memory is that of the longest length. */
+ * Without bounded dimensions both are fixed. With some they follow from the context's lengths, which the caller sets
+ * between runs; the memory is that of the longest ones. */
 #ifndef MAVCG_ENGINE_SHAPE_H
 #define MAVCG_ENGINE_SHAPE_H
 
@@ -11,17 +11,17 @@
 #include "engine.h"
 #include "internal.h"
 
-/* Give a new context the shapes of the longest length. Returns false without memory. */
+/* Give a new context the longest lengths. Returns false without memory. */
 MAVCG_PRIVATE bool create_shape(struct mavcg_context *context);
 MAVCG_PRIVATE void free_shape(struct mavcg_context *context);
 
-#if LONGEST /* the model has a bounded dimension */
-/* Take the length of the bounded dimension from the shapes of the inputs. dims: for each input an array of its
- * dimensions. Returns a status; unless it is MAVCG_OK, the context keeps its length. */
+#if DIMENSIONS /* the model has bounded dimensions */
+/* Take the lengths of the bounded dimensions from the shapes of the inputs. dims: for each input an array of its
+ * dimensions. Returns a status; unless it is MAVCG_OK, the context keeps its lengths. */
 MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const *dims);
 #endif
 
-/* Return the rows of a phase at the context's length. */
+/* Return the rows of a phase at the context's lengths. */
 MAVCG_PRIVATE uint32_t phase_rows(const struct mavcg_context *context, uint32_t phase);
 
 #endif

@@ -35,6 +35,7 @@ from mavcg.kernels.tensor.run_indices import FlatIndexSpec
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.memory.storage import Storage
+from mavcg.specs.count import Count, Length, product_of
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.kernel import Array, KernelSpec, Operand, View
 from mavcg.specs.packed_constant import PackedConstant
@@ -70,10 +71,10 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class FreeRows:
-    """A graph lowered for the longest length. counted: for each step, whether the length counts its rows."""
+    """A graph lowered for the longest length. counts: of the rows of each step, where they follow from the length."""
 
     lowered: LoweredGraph
-    counted: tuple[bool, ...]
+    counts: tuple[Count | None, ...]
 
 
 def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension, length: int) -> FreeRows:
@@ -87,25 +88,30 @@ def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension
         different = next((a for a, b in pairs if a.node.op != b.node.op), most.steps[-1])
         raise _refusal(different, dimension, f"is computed in other steps at the length {length}")
     steps: list[LoweredStep] = []
-    counted: list[bool] = []
+    counts: list[Count | None] = []
     for a, b in pairs:
         _check_operands(a, b, most, other, dimension)
         long, short = _in_pixels(a, most.storage), _in_pixels(b, other.storage)
         if _plain(long.spec) == _plain(short.spec):
             steps.append(a)
-            counted.append(False)
+            counts.append(None)
             continue
         merged = merge_by_length(long.spec, short.spec, dimension.most, length)
         if merged is None:
             steps.append(_counted_step(long, short, dimension, length))
-            counted.append(True)
+            counts.append(_rows_of(steps[-1], dimension))
             continue
         spec, reads_length = merged
-        operands = (*long.operands, *[Operand(length_word=True)] * reads_length)
+        operands = (*long.operands, *[Operand(count=Length(dimension.name))] * reads_length)
         steps.append(replace(long, spec=spec, operands=operands))
-        counted.append(long.spec.rows != short.spec.rows and not has_all_rows(spec))
+        counted = long.spec.rows != short.spec.rows and not has_all_rows(spec)
+        counts.append(_rows_of(long, dimension) if counted else None)
     specs = dict.fromkeys(step.spec for step in steps)
-    return FreeRows(replace(most, steps=tuple(steps), specs=tuple(specs)), tuple(counted))
+    return FreeRows(replace(most, steps=tuple(steps), specs=tuple(specs)), tuple(counts))
+
+
+def _rows_of(step: LoweredStep, dimension: Dimension) -> Count:
+    return product_of(step.spec.rows // dimension.most, Length(dimension.name))
 
 
 def _counted_step(long: LoweredStep, short: LoweredStep, dimension: Dimension, length: int) -> LoweredStep:

@@ -13,6 +13,7 @@ from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border
 from mavcg.memory.storage import Storage, assign_storage
 from mavcg.ops.loops import LoopRange
+from mavcg.specs.count import text_of
 from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.specs.packed_constant import PackedConstant
 
@@ -205,8 +206,8 @@ def _operand_text(operand: Operand) -> str:
         text = f"%{operand.tensor}" if operand.tensor else "packed constant"
     elif operand.fault_word:
         text = "fault word"
-    elif operand.length_word:
-        text = "length word"
+    elif operand.count is not None:
+        text = f"count {text_of(operand.count)}"
     elif operand.workspace_bytes:
         text = f"workspace of {operand.workspace_bytes} bytes"
     else:

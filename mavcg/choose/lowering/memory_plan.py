@@ -129,8 +129,8 @@ def _address(
         return OperandAddress("constants", constants.add(operand.constant, operand.align) + operand.offset)
     if operand.fault_word:
         return OperandAddress("fault")
-    if operand.length_word:
-        return OperandAddress("length")
+    if operand.count is not None:
+        return OperandAddress("count", count=operand.count)
     if operand.workspace_bytes:
         return OperandAddress("arena", arena.offsets[workspace_name(output)] + operand.offset)
     return tensor_address(operand.tensor, lowered, arena, operand.offset)

@@ -15,7 +15,8 @@
 #define SPIN_US 50
 #define STAGES 0
 #define STATES 2
-#define LONGEST 4
+#define DIMENSIONS 1
+#define COUNTS 1
 #define TENSOR_DIMS 4
 #define ARENA_BYTES 4096ull
 #define SCRATCH_BYTES 128ull
@@ -73,14 +74,22 @@ static const struct engine_state state_table[] = {
 static const mavcg_dimension dimension_table[] = {
     {"rows", 1, 4},
 };
-static const uint32_t rows_per_index[] = {
-    1,
+static const struct engine_length length_table[] = {
+    {0, 0, 1, 0},
 };
-static const int32_t inputs_axes[] = {
+static inline void add_counts(const int64_t *length, uint32_t *count) {
+    count[0] = (uint32_t)(length[0]);
+}
+static const int32_t step_counts[] = {
     0,
 };
-static const int32_t outputs_axes[] = {
+static const int32_t inputs_counts[] = {
     0,
+    -1,
+};
+static const int32_t outputs_counts[] = {
+    0,
+    -1,
 };
 static const mavcg_step steps_table[] = {
     {"double", "Add", "add_1", 4, 1, 64},

@@ -12,6 +12,7 @@ from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.tensor.dynamic_range import Extremes
 from mavcg.ops import make_node
 from mavcg.reference import evaluate
+from mavcg.specs.count import Length
 from mavcg.specs.kernel import Operand, Step, View
 from tests.conftest import examples
 from tests.kernels.conftest import Compiled, host_machines, run_node_on
@@ -73,7 +74,7 @@ def test_as_onnx_defines_it(count: int, seed: int, parts: int, size: float) -> N
 def test_a_length_that_a_run_sets(nest: Nest) -> None:
     """Pairs of the first of 40 indices: what lies behind them, or between lines, is not read; other pairs are zeros."""
     spec = Extremes(nest, nest.shape[0] // 40)
-    step = Step(spec, (Operand("x"), Operand("pairs", written=True), Operand(length_word=True)))
+    step = Step(spec, (Operand("x"), Operand("pairs", written=True), Operand(count=Length("n"))))
     x = np.full(1 + sum((n - 1) * s for n, s in zip(nest.shape, nest.strides[0], strict=True)), 1e9, np.float32)
     compiled, word = Compiled([step], host_machines()[0], optimised=False), np.zeros(1, np.uint32)
     rng = np.random.default_rng(0)

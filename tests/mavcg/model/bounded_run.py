@@ -15,6 +15,7 @@ from mavcg.memory.node_order import order_nodes
 from mavcg.model.bounded_graph import check_graphs, sampled_lengths
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
+from mavcg.specs.count import lengths_in, value_at
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.kernel import Machine, Packing, Step
 from mavcg.specs.packed_constant import constant_array
@@ -88,8 +89,8 @@ def run_rows(
     for step, count in zip(lowered.steps, rows, strict=True):
         pointers = []
         for operand in step.operands:
-            if operand.fault_word or operand.length_word:
-                pointers.append(words.ctypes.data + 4 * operand.length_word)
+            if operand.fault_word or operand.count is not None:
+                pointers.append(words.ctypes.data + 4 * (operand.count is not None))
                 continue
             if operand.constant is not None:
                 data = np.frombuffer(constant_array(operand.constant, graph.constants).tobytes(), np.uint8)
@@ -115,11 +116,11 @@ def run_rows(
     return results
 
 
-def first_rows(free: FreeRows, most: int, length: int) -> list[int]:
+def first_rows(free: FreeRows, length: int) -> list[int]:
     """The rows of each step for a length."""
     return [
-        step.spec.rows // most * length if counts else step.spec.rows
-        for step, counts in zip(free.lowered.steps, free.counted, strict=True)
+        step.spec.rows if count is None else value_at(count, {name: length for name in lengths_in(count)})
+        for step, count in zip(free.lowered.steps, free.counts, strict=True)
     ]
 
 
@@ -141,7 +142,7 @@ def results_of_lengths(
     for length, arrays in inputs.items():
         types = optimised(read(path, shapes, length)).types
         sizes = {name: types[name].bytes for name in free.lowered.graph.outputs}
-        rows = first_rows(free, dimension.most, length)
+        rows = first_rows(free, length)
         results[length] = run_rows(free.lowered, compiled, arrays, sizes, rows, length), list[bytes]()
         if length in same_bits:
             fixed = lower_graph(optimised(read(path, shapes, length)), packing())

@@ -1,0 +1,175 @@
+"""Numbers that follow from the lengths of a run's bounded dimensions: rows of a step, lengths of an axis, strides.
+
+A count is an int, which is the same in every run, or a tree of the classes below; its leaves are ints and `Length`.
+`value_at` computes it from lengths, `text_of` writes it as text such as `(tokens + 2) / 2`, or as C, `extent_of` proves
+what it can become. The engine computes all counts of a program once for each set of lengths (runtime/count_tables.py).
+
+A new form, such as a maximum, is a frozen dataclass here that is part of `Count`, a constructor that simplifies, and a
+case in each of `value_at`, `text_of` and `extent_of`. It has to grow with each length, or stay: that is what makes the
+counts of the longest lengths, for which memory is planned, the largest ones. What finds the count of numbers that were
+seen at some lengths is fit_count.py.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from mavcg.errors import MavcgError
+from mavcg.specs.dimension import Dimension
+
+_MOST = 1 << 62  # every number on the way to a count; 64-bit sums of two such do not overflow
+
+
+@dataclass(frozen=True)
+class Length:
+    """The length of the dimension of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class CountSum:
+    """A sum, of which at most the last term is an int, negative or not, but not 0. Made by sum_of."""
+
+    terms: tuple["Count", ...]
+
+
+@dataclass(frozen=True)
+class CountProduct:
+    """A product, of which at most the first factor is an int, 2 or more. Made by product_of."""
+
+    factors: tuple["Count", ...]
+
+
+@dataclass(frozen=True)
+class CountQuotient:
+    """A quotient by an int of 2 or more, rounded down. Made by quotient_of."""
+
+    count: "Count"
+    divisor: int
+
+
+Count: TypeAlias = int | Length | CountSum | CountProduct | CountQuotient
+
+
+def sum_of(*terms: Count) -> Count:
+    """Return the sum of counts."""
+    flat = [inner for term in terms for inner in (term.terms if isinstance(term, CountSum) else (term,))]
+    constant = sum(term for term in flat if isinstance(term, int))
+    others = [term for term in flat if not isinstance(term, int)]
+    kept = (*sorted(others, key=text_of), *([constant] if constant else []))
+    return CountSum(kept) if len(kept) > 1 else kept[0] if kept else 0
+
+
+def product_of(*factors: Count) -> Count:
+    """Return the product of counts, of which no int is negative."""
+    flat = [
+        inner for factor in factors for inner in (factor.factors if isinstance(factor, CountProduct) else (factor,))
+    ]
+    constant = prod(factor for factor in flat if isinstance(factor, int))
+    others = sorted((factor for factor in flat if not isinstance(factor, int)), key=text_of)
+    kept = (*([constant] if constant != 1 else []), *others)
+    if not constant or not kept:
+        return constant
+    return CountProduct(kept) if len(kept) > 1 else kept[0]
+
+
+def quotient_of(count: Count, divisor: int) -> Count:
+    """Return a count divided by a number of 1 or more, rounded down."""
+    if isinstance(count, int):
+        return count // divisor
+    return CountQuotient(count, divisor) if divisor > 1 else count
+
+
+def value_at(count: Count, lengths: Mapping[str, int]) -> int:
+    """Return a count at some lengths of the dimensions, by name."""
+    match count:
+        case int():
+            return count
+        case Length():
+            return lengths[count.name]
+        case CountSum():
+            return sum(value_at(term, lengths) for term in count.terms)
+        case CountProduct():
+            return prod(value_at(factor, lengths) for factor in count.factors)
+        case CountQuotient():
+            return value_at(count.count, lengths) // count.divisor
+
+
+def text_of(count: Count, name: Callable[[str], str] = str) -> str:
+    """Return a count as text, which is an expression of C, too, where no quotient is of a negative number.
+
+    name: what stands for the length of a dimension.
+    """
+    match count:
+        case int():
+            return str(count)
+        case Length():
+            return name(count.name)
+        case CountSum():
+            first, *others = (text_of(term, name) for term in count.terms)
+            return first + "".join(f" - {each[1:]}" if each[0] == "-" else f" + {each}" for each in others)
+        case CountProduct():
+            return " * ".join(_inside(factor, name) for factor in count.factors)
+        case CountQuotient():
+            return f"{_inside(count.count, name)} / {count.divisor}"
+
+
+def _inside(count: Count, name: Callable[[str], str]) -> str:
+    """Return the text of an operand of a product or quotient."""
+    text = text_of(count, name)
+    return f"({text})" if isinstance(count, CountSum | CountProduct | CountQuotient) else text
+
+
+def lengths_in(count: Count) -> frozenset[str]:
+    """Return the names of the dimensions that a count follows from; none for an int."""
+    match count:
+        case int():
+            return frozenset()
+        case Length():
+            return frozenset([count.name])
+        case CountSum():
+            return frozenset().union(*map(lengths_in, count.terms))
+        case CountProduct():
+            return frozenset().union(*map(lengths_in, count.factors))
+        case CountQuotient():
+            return lengths_in(count.count)
+
+
+def extent_of(count: Count, dimensions: Sequence[Dimension]) -> tuple[int, int]:
+    """Return a count at the least and at the most lengths: the bounds of what it can be.
+
+    Raises: MavcgError unless it provably grows with each length, or stays, and no number on the way overflows.
+    """
+    bounds = {dimension.name: (dimension.least, dimension.most) for dimension in dimensions}
+    return _extent(count, bounds)
+
+
+def _extent(count: Count, bounds: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    match count:
+        case int():
+            least = most = count
+        case Length():
+            if count.name not in bounds:
+                raise MavcgError(f"the count {text_of(count)} is of a dimension that the program does not have")
+            least, most = bounds[count.name]
+        case CountSum():
+            ends = [_extent(term, bounds) for term in count.terms]
+            least, most = sum(low for low, _ in ends), sum(high for _, high in ends)
+        case CountProduct():
+            ends = [_not_negative(factor, bounds) for factor in count.factors]
+            least, most = prod(low for low, _ in ends), prod(high for _, high in ends)
+        case CountQuotient():
+            least, most = (end // count.divisor for end in _not_negative(count.count, bounds))
+    if max(-least, most) > _MOST:
+        raise MavcgError(f"the count {text_of(count)} becomes {most}; at most {_MOST} is computed")
+    return least, most
+
+
+def _not_negative(count: Count, bounds: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """Return the extent of a part, whose product and quotient grow with it. Raises: MavcgError for a negative one."""
+    ends = _extent(count, bounds)
+    if ends[0] < 0:
+        raise MavcgError(f"the count {text_of(count)} becomes {ends[0]} at the least lengths, in a product or quotient")
+    return ends

@@ -1,0 +1,119 @@
+"""C tables of a program's bounded dimensions: where a run's lengths are read, and what follows from them.
+
+The engine (csrc/engine_shape.c) reads each length from an axis of an input, computes all counts of the program from the
+lengths, once for each change, and compares every axis of the inputs with them. Steps and operands have numbers of
+counts. `add_counts` in the tables is generated: the counts of specs/count.py as C.
+"""
+
+from collections.abc import Iterable
+from itertools import chain
+
+from mavcg.errors import MavcgError
+from mavcg.runtime.coreset import c_array
+from mavcg.specs.count import Count, CountProduct, CountSum, Length, extent_of, lengths_in, text_of
+from mavcg.specs.model_program import Program
+from mavcg.text.safe_text import c_string
+
+_FIXED = -1  # in place of the number of a count: the number of the longest lengths holds for every run
+_MOST_COUNT = (1 << 31) - 1  # counts are words of 32 bits, and rows have 31
+
+
+def counts_of(program: Program) -> tuple[Count, ...]:
+    """Return the counts that a run needs, each once, in the order of their numbers in the tables."""
+    used = chain(
+        (axis for t in (*program.inputs, *program.outputs) for axis in t.axes if not isinstance(axis, int)),
+        (step.row_count for step in program.steps),
+        (operand.count for step in program.steps for operand in step.operands),
+    )
+    return tuple(dict.fromkeys(count for count in used if count is not None))
+
+
+def check_counts(program: Program) -> None:
+    """Raise MavcgError unless every count is that of the plan at the longest lengths, and at least 1 at the shortest.
+
+    As counts grow with each length (specs/count.py), no run has more rows or larger tensors than were planned.
+    """
+    for tensor in (*program.inputs, *program.outputs):
+        if tensor.axes and len(tensor.axes) != len(tensor.type.shape):
+            raise MavcgError(f"tensor '{tensor.name}': {len(tensor.axes)} axes for {tensor.type}")
+        for axis, planned in zip(tensor.axes, tensor.type.shape, strict=False):
+            _check_count(axis, planned, f"tensor '{tensor.name}'", program)
+    for step in program.steps:
+        if step.row_count is not None:
+            _check_count(step.row_count, step.rows, f"step '{step.name}'", program)
+        for operand in step.operands:
+            if operand.count is not None:
+                _check_count(operand.count, None, f"step '{step.name}'", program)
+    _sources(program)
+
+
+def _check_count(count: Count, planned: int | None, where: str, program: Program) -> None:
+    try:
+        least, most = extent_of(count, program.dimensions)
+    except MavcgError as error:
+        raise MavcgError(f"{where}: {error}") from error
+    if planned is not None and most != planned:
+        raise MavcgError(f"{where}: {planned} is planned, and {text_of(count)} is {most} at the longest lengths")
+    if least < (planned is not None) or most > _MOST_COUNT:
+        raise MavcgError(f"{where}: {text_of(count)} is {least} to {most}; a run counts 1 to {_MOST_COUNT}")
+
+
+def count_tables_text(program: Program) -> str:
+    """Return the tables of a program with bounded dimensions; "" without them."""
+    dimensions, counts = program.dimensions, counts_of(program)
+    if not dimensions:
+        return ""
+    number = {count: i for i, count in enumerate(counts)}
+    numbers = {dimension.name: f"length[{i}]" for i, dimension in enumerate(dimensions)}
+    computed = "".join(
+        f"    count[{i}] = (uint32_t)({text_of(count, numbers.__getitem__)});\n" for i, count in enumerate(counts)
+    )
+    of_steps = (_FIXED if step.row_count is None else number[step.row_count] for step in program.steps)
+    return (
+        c_array(
+            "mavcg_dimension dimension_table[]",
+            (f"{{{c_string(each.name)}, {each.least}, {each.most}}}," for each in dimensions),
+        )
+        + c_array("struct engine_length length_table[]", (f"{{{', '.join(map(str, s))}}}," for s in _sources(program)))
+        + f"static inline void add_counts(const int64_t *length, uint32_t *count) {{\n{computed}}}\n"
+        + _numbers("step_counts", of_steps)
+        + "".join(
+            _numbers(f"{which}_counts", (number.get(axis, _FIXED) for t in tensors for axis in t.axes or t.type.shape))
+            for which, tensors in (("inputs", program.inputs), ("outputs", program.outputs))
+        )
+    )
+
+
+def _numbers(name: str, numbers: Iterable[int]) -> str:
+    return c_array(f"int32_t {name}[]", [f"{number}," for number in numbers] or [f"{_FIXED},"])
+
+
+def _sources(program: Program) -> list[tuple[int, int, int, int]]:
+    """Return (input, axis, factor, addend) for each dimension: that axis has factor * length + addend elements.
+
+    Raises: MavcgError for a dimension that no input tells.
+    """
+    sources = []
+    for dimension in program.dimensions:
+        found = [
+            (i, axis, *affine)
+            for i, tensor in enumerate(program.inputs)
+            for axis, count in enumerate(tensor.axes)
+            if lengths_in(count) == {dimension.name} and (affine := _affine(count)) is not None
+        ]
+        if not found:
+            raise MavcgError(f"model {program.name}: no input has an axis that tells the length of {dimension}")
+        sources.append(found[0])
+    return sources
+
+
+def _affine(count: Count) -> tuple[int, int] | None:
+    """Return (factor, addend) of a count that is factor * length + addend; None for another."""
+    match count:
+        case Length():
+            return 1, 0
+        case CountProduct((int(factor), Length())):
+            return factor, 0
+        case CountSum((inner, int(addend))) if (affine := _affine(inner)) is not None:
+            return affine[0], addend
+    return None

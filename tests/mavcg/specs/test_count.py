@@ -1,0 +1,96 @@
+"""Counts against Python's own arithmetic, and what is proven of them against all lengths."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.specs.count import (
+    Count,
+    CountSum,
+    Length,
+    extent_of,
+    lengths_in,
+    product_of,
+    quotient_of,
+    sum_of,
+    text_of,
+    value_at,
+)
+from mavcg.specs.dimension import Dimension
+from mavcg.specs.fit_count import fit_count
+
+A, B = Length("a"), Length("b")
+DIMENSIONS = (Dimension("a", 1, 5), Dimension("b", 2, 4))
+ALL = [{"a": a, "b": b} for a, b in product(range(1, 6), range(2, 5))]
+
+leaves = st.one_of(st.integers(0, 9), st.sampled_from([A, B]))
+counts = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(sum_of, inner, inner),
+        st.builds(sum_of, inner, st.integers(-9, -1)),
+        st.builds(product_of, inner, inner),
+        st.builds(quotient_of, inner, st.integers(1, 4)),
+    ),
+    max_leaves=8,
+)
+
+
+@given(counts)
+def test_text_values_and_extents_agree(count: Count) -> None:
+    values = [value_at(count, lengths) for lengths in ALL]
+    written = text_of(count).replace("/", "//")
+    assert values == [eval(written, {}, lengths) for lengths in ALL]
+    try:
+        extent = extent_of(count, DIMENSIONS)
+    except MavcgError:
+        return
+    assert extent == (values[0], values[-1]) == (min(values), max(values))
+    assert (values == [values[0]] * len(ALL)) or lengths_in(count)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (quotient_of(sum_of(A, 2), 2), "(a + 2) / 2"),
+        (product_of(B, 4, A, 2), "8 * a * b"),
+        (sum_of(B, -3, A, 1), "a + b - 2"),
+        (product_of(quotient_of(A, 2), B), "(a / 2) * b"),
+        (sum_of(1, 2), "3"),
+        (product_of(0, A), "0"),
+        (product_of(), "1"),
+    ],
+)
+def test_counts_are_simplified_and_written(count: Count, text: str) -> None:
+    assert text_of(count) == text
+    assert text_of(count, lambda name: f"n[{'ab'.index(name)}]") == text.replace("a", "n[0]").replace("b", "n[1]")
+
+
+def test_equal_counts_are_equal_values() -> None:
+    assert sum_of(A, B, 2) == sum_of(sum_of(2, B), A) and product_of(A, B) == product_of(B, A)
+    assert sum_of(A, 0) == quotient_of(A, 1) == A and isinstance(sum_of(A, 1), CountSum)
+
+
+def test_what_could_shrink_or_overflow_is_refused() -> None:
+    for count, words in (
+        (product_of(sum_of(A, -2), B), "-1 at the least lengths"),
+        (quotient_of(sum_of(A, -2), 2), "-1 at the least lengths"),
+        (Length("c"), "does not have"),
+        (product_of(1 << 60, A), "at most"),
+    ):
+        with pytest.raises(MavcgError, match=words):
+            extent_of(count, DIMENSIONS)
+
+
+@pytest.mark.parametrize("count", [7, A, B, product_of(6, A), product_of(A, B), product_of(8, A, B)])
+def test_counts_are_found_from_samples(count: Count) -> None:
+    samples = [{"a": 5, "b": 4}, {"a": 4, "b": 4}, {"a": 5, "b": 3}]
+    assert fit_count([value_at(count, lengths) for lengths in samples], samples, DIMENSIONS) == count
+
+
+@pytest.mark.parametrize("count", [sum_of(A, 1), quotient_of(A, 2), sum_of(A, B), product_of(A, A)])
+def test_other_forms_are_not_found(count: Count) -> None:
+    assert fit_count([value_at(count, lengths) for lengths in ALL], ALL, DIMENSIONS) is None

@@ -1,0 +1,91 @@
+/* Runs a program with two bounded dimensions at all their lengths, and with shapes that do not fit. Argument: threads.
+ * Prints "ok". */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exercise.h"
+
+enum { ROWS = 6, COLUMNS = 8 }; /* as in test_lengths.py */
+
+#define NEED(condition)                                                             \
+    do                                                                              \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            exit(3);                                                                \
+        }                                                                           \
+    while (0)
+
+static int set(exercise_context *context, int64_t rows, int64_t columns, int64_t depth, int64_t twice) {
+    const int64_t x[] = {rows, columns, depth}, y[] = {twice}, *dims[] = {x, y};
+    return exercise_set_shape(context, dims);
+}
+
+/* The sizes and results of the lengths that the context has. */
+static void check(exercise_context *context, int64_t rows, int64_t columns) {
+    const mavcg_tensor *in = exercise_context_inputs(context), *out = exercise_context_outputs(context);
+    int64_t cells = rows * columns, halves = (rows + 2) / 2;
+    NEED(in[0].dims[0] == rows && in[0].dims[1] == columns && in[0].bytes == (uint64_t)cells * 3 * 4);
+    NEED(in[1].dims[0] == 2 * columns + 1 && in[1].bytes == (uint64_t)(2 * columns + 1) * 4);
+    NEED(out[0].dims[0] == cells && out[0].bytes == (uint64_t)cells * 4);
+    NEED(out[1].dims[0] == halves && out[1].bytes == (uint64_t)halves * 4);
+    int32_t *p = malloc(out[0].bytes), *q = malloc(out[1].bytes); /* exactly as large: a sanitizer sees what is more */
+    static float given[ROWS * COLUMNS * 3];
+    const void *inputs[] = {given, given};
+    void *outputs[] = {p, q};
+    NEED(p && q);
+    int status = exercise_run(context, inputs, outputs);
+    if (status) fprintf(stderr, "%s\n", exercise_error_text(status));
+    NEED(status == MAVCG_OK);
+    for (int64_t i = 0; i < cells; i++) NEED(p[i] == 2 * columns + 1);
+    for (int64_t i = 0; i < halves; i++) NEED(q[i] == rows * columns);
+    free(p), free(q);
+}
+
+int main(int argc, char **argv) {
+    mavcg_options options = {.threads = argc > 1 ? atoi(argv[1]) : 1};
+    exercise_context *context;
+    NEED(exercise_create(&options, &context) == MAVCG_OK);
+    check(context, ROWS, COLUMNS);
+    for (int64_t rows = 1; rows <= ROWS; rows++)
+        for (int64_t columns = 2; columns <= COLUMNS; columns++) {
+            NEED(set(context, rows, columns, 3, 2 * columns + 1) == MAVCG_OK);
+            check(context, rows, columns);
+        }
+    NEED(set(context, 3, 5, 3, 11) == MAVCG_OK);
+    static const int64_t wrong[][4] = {
+        {0, 5, 3, 11},
+        {7, 5, 3, 11},
+        {3, 1, 3, 3},
+        {3, 9, 3, 19},
+        {3, 5, 2, 11},
+        {3, 5, 3, 10},
+        {3, 5, 3, 12},
+        {3, 5, 3, 13},
+        {-3, 5, 3, 11},
+        {3, 5, -1, 11},
+        {INT64_MIN, 5, 3, 11},
+        {INT64_MAX, 5, 3, 11},
+        {3, INT64_MAX, 3, 1},
+        {3, INT64_MIN, 3, 1},
+        {3, 5, 3, INT64_MAX},
+        {3, 5, 3, INT64_MIN},
+        {3, 5, 3, 0},
+        {3, 5, INT64_MAX, 11},
+        {1LL << 32 | 3, 5, 3, 11},
+        {3, 1LL << 32 | 5, 3, 11},
+        {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        NEED(set(context, wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3]) == MAVCG_ERROR_SIZE);
+        check(context, 3, 5);
+    }
+    const int64_t x[] = {3, 5, 3}, *none[] = {x, NULL};
+    NEED(exercise_set_shape(context, none) == MAVCG_ERROR_NULL &&
+         exercise_set_shape(context, NULL) == MAVCG_ERROR_NULL);
+    check(context, 3, 5);
+    exercise_destroy(context);
+    puts("ok");
+    return 0;
+}
