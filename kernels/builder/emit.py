@@ -110,6 +110,11 @@ def operand(b: ir.IRBuilder, index: int, name: str = "") -> ir.Value:
 
 
 @lru_cache(16384, typed=True)  # a bool is printed differently
+def row_count(b: ir.IRBuilder, index: int) -> ir.Value:
+    """Return a count of the run, operand number `index`, as i64."""
+    return b.zext(b.load(operand(b, index, "count_word"), align=4, typ=I32), I64, name="count")
+
+
 def const(value: int, typ: ir.Type = I64) -> ir.Constant:
     """Return an integer constant."""
     return ir.Constant(typ, value)

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, operand, repeat, scale_index
+from mavcg.kernels.conv.part_loops import row_tiles
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling, vector_lanes
@@ -198,19 +199,15 @@ class Blocks:
         emit: Callable[[RegisterTile, Pointers], None],
     ) -> None:
         """Emit a run of rows of a single pixel each: the widest register tiles, then narrower ones for what is left."""
-        b, spec, at = self.b, self.spec, run.begin
-        views = (spec.x, spec.out, spec.residual)
-        for mr in (tiling.widths.mr, *(1 << bit for bit in range(4, -1, -1) if 1 << bit < tiling.widths.mr)):
-            steps = [view.strides[1] * self.item if view is not None else 0 for view in views]
+        spec = self.spec
+        views = ((spec.x, spec.stride[0]), (spec.out, 1), (spec.residual, 1))
+
+        def tiles(pixel: Value, mr: int) -> None:
+            steps = [view.strides[1] * down * self.item if view is not None else 0 for view, down in views]
             offsets = [tuple(step * p for p in range(mr)) for step in steps]
-            shape = RegisterTile(offsets[0], offsets[1], offsets[2], vectors, used)
-            stop = b.add(at, b.mul(b.sdiv(b.sub(run.end, at), const(mr)), const(mr)), name="tiles_end")
+            emit(RegisterTile(offsets[0], offsets[1], offsets[2], vectors, used), pointers(pixel))
 
-            def emit_at(pixel: Value, shape: RegisterTile = shape) -> None:
-                emit(shape, pointers(pixel))
-
-            repeat(b, at, stop, emit_at, "pixel", mr)
-            at = stop
+        row_tiles(self.b, run.begin, run.end, tiling.widths.mr, tiles)
 
     def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
         """Return the pointers with the address of the weights that the tile from this pixel on prefetches.

@@ -168,6 +168,11 @@ class Depthwise(RowKernel):
         )
 
     @property
+    def single_pixels(self) -> bool:
+        """True if every row of work is one pixel of a column of pixels; tiles then extend over rows."""
+        return self.out.shape[0] == self.out.shape[2] == self.x.shape[2] == self.kernel[1] == 1
+
+    @property
     def line_channels(self) -> int:
         """Number of channels of a cache line."""
         return LINE_BYTES // self.item_bytes

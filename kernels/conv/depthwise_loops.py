@@ -26,10 +26,11 @@ from mavcg.kernels.builder.emit import (
     with_element,
 )
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch, tile_of
-from mavcg.kernels.conv.part_loops import row_blocks
+from mavcg.kernels.conv.part_loops import row_blocks, row_tiles
 from mavcg.kernels.gemm.register_tile import cut, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES
 from mavcg.specs.kernel import Machine, View
+from mavcg.specs.row_kernel import transpose_image
 
 Value: TypeAlias = ir.Value
 Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None for an absent operand
@@ -70,9 +71,14 @@ class _Unit:
 
 
 class _DepthwiseEmitter:
-    """Emitter of the loops: blocks of rows, tiles of pixels, lines of channels, rows, vectors of channels, taps."""
+    """Emitter of the loops: blocks of rows, tiles of pixels, lines of channels, rows, vectors of channels, taps.
+
+    The rows of a column of pixels are computed as the pixels of a row, by tiles of several.
+    """
 
     def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
+        self.in_column = spec.single_pixels
+        spec = transpose_image(spec) if self.in_column else spec
         self.b, self.spec = b, spec
         self.dtype, self.item, self.line_channels = spec.x.dtype, spec.item_bytes, spec.line_channels
         self.window = DepthwiseWindow(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3], self.dtype)
@@ -100,7 +106,11 @@ class _DepthwiseEmitter:
             first = b.select(b.icmp_signed(">", first, const(0)), first, const(0))
             image_rows(image, first, b.select(b.icmp_signed("<", last, const(height)), last, const(height)))
 
-        if images == 1:
+        if self.in_column:
+            row_tiles(
+                b, begin, end, self.widths.mr, lambda pixel, mr: self.pixels(const(0), const(0), const(1), pixel, mr)
+            )
+        elif images == 1:
             image_rows(const(0), begin, end)
         else:
             repeat(
@@ -113,8 +123,21 @@ class _DepthwiseEmitter:
 
     def block(self, image: Value, lo: Value, hi: Value) -> None:
         """Emit the rows lo to hi of an image: for each tile of pixels all lines of channels."""
-        b, spec = self.b, self.spec
-        channels, rows = spec.out.shape[3], b.sub(hi, lo)
+        b, rows, done = self.b, self.b.sub(hi, lo), 0
+        for mr, count in self.widths.tiles:
+
+            def tile(pixel: Value, mr: int = mr) -> None:
+                self.pixels(image, lo, rows, pixel, mr)
+
+            if count == 1:
+                tile(const(done))
+            else:
+                repeat(b, done, done + mr * count, tile, "pixel", mr)
+            done += mr * count
+
+    def pixels(self, image: Value, lo: Value, rows: Value, pixel: Value, mr: int) -> None:
+        """Emit a tile of `mr` pixels from `pixel`, of `rows` rows of an image from `lo`: all lines of channels."""
+        b, spec, channels = self.b, self.spec, self.spec.out.shape[3]
 
         def start(pointer: Value, view: View, stride: tuple[int, int], pixel: Value) -> Value:
             down, across = (
@@ -124,34 +147,25 @@ class _DepthwiseEmitter:
             offset = b.add(b.add(scale_index(b, image, view.strides[0]), down), across)
             return address(b, pointer, b.mul(offset, const(self.item)))
 
-        def tile(pixel: Value, mr: int) -> None:
-            x, out = start(self.x, spec.x, spec.stride, pixel), start(self.out, spec.out, (1, 1), pixel)
-            residual = start(self.residual, spec.residual, (1, 1), pixel) if spec.residual is not None else None
-            following = start(self.x, spec.x, spec.stride, b.add(pixel, const(mr)))
-            first: Pointers = (x, self.w, out, self.bias, residual)
+        x, out = start(self.x, spec.x, spec.stride, pixel), start(self.out, spec.out, (1, 1), pixel)
+        residual = start(self.residual, spec.residual, (1, 1), pixel) if spec.residual is not None else None
+        following = start(self.x, spec.x, spec.stride, b.add(pixel, const(mr)))
+        first: Pointers = (x, self.w, out, self.bias, residual)
 
-            def unit(channel: Value, count: int) -> None:
-                at = self.advance(first, channel)
-                ahead = None
-                if self.prefetches:
-                    # After the last line of channels the next unit is the next tile's first line.
-                    next_line = self.advance(first, b.add(channel, const(self.line_channels)))
-                    more = b.icmp_signed("<", b.add(channel, const(self.line_channels)), const(channels))
-                    ahead = b.select(more, next_line[0], following), b.select(more, next_line[1], self.w)
-                self.unit(_Unit(rows, at, ahead, mr, count))
+        def unit(channel: Value, count: int) -> None:
+            at = self.advance(first, channel)
+            ahead = None
+            if self.prefetches:
+                # After the last line of channels the next unit is the next tile's first line.
+                next_line = self.advance(first, b.add(channel, const(self.line_channels)))
+                more = b.icmp_signed("<", b.add(channel, const(self.line_channels)), const(channels))
+                ahead = b.select(more, next_line[0], following), b.select(more, next_line[1], self.w)
+            self.unit(_Unit(rows, at, ahead, mr, count))
 
-            if self.by_rows:
-                unit(const(0), channels)
-            else:
-                by_lines(b, channels, self.line_channels, unit)
-
-        done = 0
-        for mr, count in self.widths.tiles:
-            if count == 1:
-                tile(const(done), mr)
-            else:
-                repeat(b, done, done + mr * count, lambda pixel, mr=mr: tile(pixel, mr), "pixel", mr)  # type: ignore[misc]
-            done += mr * count
+        if self.by_rows:
+            unit(const(0), channels)
+        else:
+            by_lines(b, channels, self.line_channels, unit)
 
     def advance(self, at: Pointers, channel: Value) -> Pointers:
         """Return the pointers advanced by `channel` channels, a multiple of a line for the weights."""

@@ -37,6 +37,17 @@ def row_blocks(
     repeat(b, begin, end, block, "block", rows)
 
 
+def row_tiles(b: ir.IRBuilder, begin: Value, end: Value, most: int, tile: Callable[[Value, int], None]) -> None:
+    """Emit tile(first row, rows) for all rows from begin to end: `most` rows first, then 16, 8, 4, 2 and 1 for what is
+    left."""
+    at = begin
+    for rows in (most, *(1 << bit for bit in range(4, -1, -1) if 1 << bit < most)):
+        whole = b.mul(b.sdiv(b.sub(end, at), const(rows)), const(rows))
+        stop = b.add(at, whole, name="tiles_end")
+        repeat(b, at, stop, lambda row, rows=rows: tile(row, rows), "tile", rows)  # type: ignore[misc]
+        at = stop
+
+
 def channel_blocks(b: ir.IRBuilder, count: int, step: int | None, body: Callable[[Value, int], None]) -> None:
     """Emit body(first, channels) for each block of `step` output channels; the last may be shorter. None: one block."""
     step = min(count, step or count)

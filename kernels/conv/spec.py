@@ -6,6 +6,7 @@ Choices before the loops are emitted: register tiles and prefetches.
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import gcd, prod
+from typing import Any, TypeVar
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, plain_rows, tiling_of, vector_lanes
@@ -21,6 +22,9 @@ from mavcg.specs.work_counts import OperandBytes, TileProduct, WeightReads, Work
 FEW_ROWS = 4
 RUN_PIXELS = 64  # pixels of a run of single ones, whose inputs then stay in a level-1 cache
 MANY_WEIGHTS = 1 << 18  # bytes of weights from which on a level-2 cache does not keep them from row to row
+
+
+Conv = TypeVar("Conv", bound="Convolution")
 
 
 class Convolution(RowKernel):
@@ -40,6 +44,35 @@ class Convolution(RowKernel):
     def free_rows(self) -> bool:
         """True if a run computes only the first rows, as many as it has (docs/lengths.md)."""
         return False
+
+    @property
+    def single_pixels(self) -> bool:
+        """True if every row of work is one pixel of a column of pixels; register tiles then extend over rows."""
+        column = self.out.shape[0] == self.out.shape[2] == self.x.shape[2] == self.kernel[1] == 1
+        return self.free_rows and column
+
+    @property
+    def run_pixels(self) -> int:
+        """Pixels among which register tiles are chosen: those of a row, or of several rows of a single one."""
+        return min(RUN_PIXELS, self.pixel_rows) if self.single_pixels else self.out.shape[2]
+
+    @property
+    def in_runs(self: "Conv") -> "Conv":
+        """The same work in rows of run_pixels, for which macro-tiles of single pixels are planned; the last row may be
+        longer than the rest of the pixels."""
+        pixels, reach = self.run_pixels, (self.kernel[0] - 1) * self.dilation[0]
+
+        def rows(view: View, step: int = 1, more: int = 0) -> View:
+            """Return a view in rows of the pixels that a run reads or writes, `step` for each output, and `more`."""
+            _, row, _, channel = view.strides
+            shape = (1, -(-self.pixel_rows // pixels), (pixels - 1) * step + 1 + more, view.shape[3])
+            return View(view.dtype, shape, (0, row * pixels * step, row, channel))
+
+        changed: dict[str, Any] = {"x": rows(self.x, self.stride[0], reach), "out": rows(self.out)}
+        changed |= {name: (1, getattr(self, name)[0]) for name in ("kernel", "stride", "dilation")}
+        if (residual := getattr(self, "residual", None)) is not None:
+            changed["residual"] = rows(residual)
+        return replace(self, **changed)
 
     @property
     def in_channels(self) -> int:
@@ -134,31 +167,6 @@ class Conv2d(Convolution):
     stored: str = ""
     terms: int = 1
     free_rows: bool = False
-
-    @property
-    def single_pixels(self) -> bool:
-        """True if every row of work is one pixel of a product; register tiles then extend over rows."""
-        shape = self.out.shape
-        return self.free_rows and self.kernel == self.stride == (1, 1) and shape[0] == shape[2] == 1
-
-    @property
-    def run_pixels(self) -> int:
-        """Pixels among which register tiles are chosen: those of a row, or of several rows of a single one."""
-        return min(RUN_PIXELS, self.pixel_rows) if self.single_pixels else self.out.shape[2]
-
-    @property
-    def in_runs(self) -> "Conv2d":
-        """The same work in rows of run_pixels, for which macro-tiles of single pixels are planned; the last row may be
-        longer than the rest of the pixels."""
-        pixels = self.run_pixels
-
-        def rows(view: View) -> View:
-            _, row, _, channel = view.strides
-            shape = (1, -(-self.pixel_rows // pixels), pixels, view.shape[3])
-            return View(view.dtype, shape, (0, row * pixels, row, channel))
-
-        residual = rows(self.residual) if self.residual is not None else None
-        return replace(self, x=rows(self.x), out=rows(self.out), residual=residual)
 
     @property
     def product_type(self) -> str:
@@ -262,7 +270,8 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
     """
     if machine.arch != "x86_64":
         return None
-    pitch = spec.x.strides[1 if spec.single_pixels else 2] * spec.stride[1] * spec.item_bytes
+    along = 0 if spec.single_pixels else 1
+    pitch = spec.x.strides[1 + along] * spec.stride[along] * spec.item_bytes
     return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
 
 

@@ -7,7 +7,15 @@ from typing import Any, Protocol, TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
-from mavcg.kernels.conv.part_loops import blocks, check_parts, part_runs, rectangles, row_blocks, rows_of_parts
+from mavcg.kernels.conv.part_loops import (
+    blocks,
+    check_parts,
+    part_runs,
+    rectangles,
+    row_blocks,
+    row_tiles,
+    rows_of_parts,
+)
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
 from mavcg.kernels.int8.register_tile import Int8Tiling, ProductForm, choose_tiling, widths_of
@@ -89,7 +97,7 @@ def _requantized_endings(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> En
 
 def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTile, channels: int) -> Int8Tiling:
     """Return the register tiles of a run of `channels` output channels."""
-    form, registers, width = spec.form(machine), machine.vector_registers, spec.out.shape[2]
+    form, registers, width = spec.form(machine), machine.vector_registers, spec.run_pixels
     vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.nr is not None:
         # Whole panels only: a tile finds its weights by the panel, so a chunk must begin with one.
@@ -198,7 +206,7 @@ class _ConvolutionEmitter:
     def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
         """Emit `count` output channels of a group from `first`, the beginning of a panel, for a range of rows of
         pixels."""
-        b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
+        b, form, width, registers = self.b, self.form, self.spec.run_pixels, self.machine.vector_registers
         tiling = register_tiling(self.spec, self.machine, self.macro, count)
         step = tiling.vectors * form.lanes
         chunks, rest = divmod(count, step)
@@ -229,7 +237,8 @@ class _ConvolutionEmitter:
         weights = address(b, self.w, w_first)
         ending = self.endings.at(packed_first, out_first)
 
-        def row(index: Value) -> None:
+        def pointers(index: Value) -> QPointers:
+            """Return the addresses of a row's first pixel."""
             height = spec.out.shape[1]
             image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
 
@@ -241,31 +250,37 @@ class _ConvolutionEmitter:
             out = start(self.out, spec.out, 1, out_first)
             residual = self.endings.residual
             residual = residual and start(residual, self.residual_view, 1, out_first)
-            self.tiles(tiling, used, QPointers(x, weights, out, residual, self.endings.flip), ending)
+            return QPointers(x, weights, out, residual, self.endings.flip)
 
-        repeat(b, begin, end, row, "row")
+        if spec.single_pixels:
+            steps = spec.x.strides[1] * spec.stride[0], *self.written_steps(1)
+
+            def tile(pixel: Value, mr: int) -> None:
+                shape = self.tile(mr, steps, tiling.vectors, used)
+                emit_qtile(b, self.machine, self.form, self.run, shape, pointers(pixel), ending)
+
+            row_tiles(b, begin, end, tiling.widths.mr, tile)
+        else:
+            repeat(b, begin, end, lambda index: self.tiles(tiling, used, pointers(index), ending), "row")
+
+    def written_steps(self, axis: int) -> tuple[int, int]:
+        """Return the distances of neighbours along an axis in out and residual, in bytes."""
+        out, residual = (view.strides[axis] * view.item_bytes for view in (self.spec.out, self.residual_view))
+        return out, residual
+
+    def tile(self, mr: int, steps: tuple[int, ...], vectors: int, used: int) -> QTile:
+        """Return a tile of `mr` pixels. steps: from one to the next in x, out and residual, in bytes. used: channels of
+        the last vector."""
+        spec, ahead = self.spec, self.macro.prefetch_distance_bytes or 0
+        x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
+        return QTile(x, out, vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead, residual)
 
     def tiles(self, tiling: Int8Tiling, used: int, at: QPointers, ending: TileEnding) -> None:
         """Emit the register tiles of one row of pixels. used: channels of the last vector."""
-        b, spec, added = self.b, self.spec, self.residual_view
-        steps = (
-            spec.x.strides[2] * spec.stride[1],
-            *(view.strides[2] * view.item_bytes for view in (spec.out, added)),
-        )
-        ahead, done = self.macro.prefetch_distance_bytes or 0, 0
+        b, spec, done = self.b, self.spec, 0
+        steps = spec.x.strides[2] * spec.stride[1], *self.written_steps(2)
         for mr, count in tiling.widths.tiles:
-            offsets = [tuple(step * p for p in range(mr)) for step in steps]
-            tile = QTile(
-                offsets[0],
-                offsets[1],
-                tiling.vectors,
-                used,
-                spec.lanes,
-                spec.panel_bytes,
-                spec.narrow,
-                ahead,
-                offsets[2],
-            )
+            tile = self.tile(mr, steps, tiling.vectors, used)
 
             def emit_at(pixel: Value, tile: QTile = tile) -> None:
                 inputs, out, residual = (

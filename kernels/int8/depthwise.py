@@ -25,12 +25,13 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
 from mavcg.kernels.builder.quantize import Int8Epilogue
-from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
+from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups, row_tiles
 from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.specs import CHANNELS, EightBitDepthwise, QDepthwise
 from mavcg.kernels.int8.tile import to_eight_bits
 from mavcg.specs.kernel import Machine, View
+from mavcg.specs.row_kernel import transpose_image
 from mavcg.specs.tile_plan import MacroTile
 
 Array: TypeAlias = NDArray[Any]
@@ -134,6 +135,8 @@ class _Int8DepthwiseEmitter:
     """Emitter of the loops over rows, vectors of channels, tiles of pixels and pairs of taps."""
 
     def __init__(self, b: ir.IRBuilder, spec: EightBitDepthwise, machine: Machine, endings: MakePixelEndings) -> None:
+        self.in_column = spec.single_pixels
+        spec = transpose_image(spec) if self.in_column else spec
         self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         # NEON multiplies i8; x86 widens i8 and u8 alike before it multiplies.
@@ -155,16 +158,21 @@ class _Int8DepthwiseEmitter:
         b, spec = self.b, self.spec
         height = spec.out.shape[1]
 
-        def row(index: Value) -> None:
+        def row(index: Value, pixels: int | None = None) -> None:
+            """Emit a row, or `pixels` pixels of the only one from the pixel `index`."""
             image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
 
-            def start(pointer: Value, view: View, down: int) -> Value:
-                offset = b.add(scale_index(b, image, view.strides[0]), scale_index(b, y, view.strides[1] * down))
+            def start(pointer: Value, view: View, strides: tuple[int, int]) -> Value:
+                if pixels is not None:
+                    offset = scale_index(b, index, view.strides[2] * strides[1])
+                else:
+                    down = scale_index(b, y, view.strides[1] * strides[0])
+                    offset = b.add(scale_index(b, image, view.strides[0]), down)
                 return address(b, pointer, scale_index(b, offset, view.item_bytes))
 
-            x, out, residual = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1), None
+            x, out, residual = start(self.x, spec.x, spec.stride), start(self.out, spec.out, (1, 1)), None
             if self.endings.residual is not None:
-                residual = start(self.endings.residual, self.residual_view, 1)
+                residual = start(self.endings.residual, self.residual_view, (1, 1))
 
             def vector(channel: Value, used: int) -> None:
                 lanes = self.lanes if used == self.lanes else max(LEAST_CHANNELS, 1 << (used - 1).bit_length())
@@ -173,11 +181,17 @@ class _Int8DepthwiseEmitter:
                     pointer and address(b, pointer, scale_index(b, channel, size))
                     for pointer, size in zip((x, self.w, out, residual), sizes, strict=True)
                 ]
-                self.pixels(at, self.endings.at(channel), lanes, used)
+                if pixels is None:
+                    self.pixels(at, self.endings.at(channel), lanes, used)
+                else:
+                    self.tile(at, self.endings.at(channel), pixels, lanes, used)
 
             channel_steps(b, spec.out.shape[3], self.lanes, vector, between)
 
-        repeat(b, begin, end, row, "row")
+        if self.in_column:
+            row_tiles(b, begin, end, self.widths.mr, row)
+        else:
+            repeat(b, begin, end, row, "row")
 
     def pixels(self, at: list[Value | None], ending: PixelEnding, lanes: int, used: int) -> None:
         """Emit all pixels of a row for one vector of channels. at: pointers to x, weights, out, residual."""

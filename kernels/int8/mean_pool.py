@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -19,6 +20,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
+    row_count,
     scale_index,
 )
 from mavcg.kernels.builder.nest import (
@@ -43,7 +45,8 @@ class QAvgPoolSpec(RowKernel):
     """A mean over windows of x [N, H, W, C]. A row of work is a row of output pixels.
 
     kernel, stride, dilation: (height, width). pads: (top, left, bottom, right); count_pads: the part of pads that
-    counts in the divisor.
+    counts in the divisor. counts_rows: True if an operand has the height of x in a run, at most that of the view.
+    Operands: x, out, rows?.
     """
 
     to: Requantize
@@ -54,6 +57,7 @@ class QAvgPoolSpec(RowKernel):
     dilation: tuple[int, int]
     pads: tuple[int, int, int, int]
     count_pads: tuple[int, int, int, int]
+    counts_rows: bool = False
 
     @property
     def family(self) -> str:
@@ -68,22 +72,24 @@ def _lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Pa
     x, out = views[node.inputs[0]], views[node.output]
     if out.elements == 0:
         return ()
-    names = ("kernel", "stride", "dilation", "pads", "count_pads")
-    spec = QAvgPoolSpec(requantize_of(node, x), x, out, *(tuple(node.attr(name)) for name in names))
+    window: dict[str, Any] = {
+        name: tuple(node.attr(name)) for name in ("kernel", "stride", "dilation", "pads", "count_pads")
+    }
+    spec = QAvgPoolSpec(requantize_of(node, x), x, out, **window)
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
 def _taps(
-    b: ir.IRBuilder, spec: QAvgPoolSpec, axis: int, at: ir.Value, before: int, after: int
+    b: ir.IRBuilder, spec: QAvgPoolSpec, axis: int, at: ir.Value, before: int, end: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """Return (first, end) of a window's taps that are within `before` elements before and `after` behind the image.
+    """Return (first, end) of a window's taps from `before` elements before the image on to the element `end`.
 
     at: position of the window's first tap along the axis.
     """
-    dilation, length = spec.dilation[axis], spec.x.shape[1 + axis]
+    dilation = spec.dilation[axis]
     # The quotient is rounded up; for a negative dividend the division's rounding towards 0 rounds up already.
     first = b.sdiv(b.sub(const(dilation - 1 - before), at), const(dilation))
-    last = b.sdiv(b.sub(const(dilation - 1 + length + after), at), const(dilation))
+    last = b.sdiv(b.sub(b.add(end, const(dilation - 1)), at), const(dilation))
     return maximum(b, first, const(0)), minimum(b, maximum(b, last, const(0)), const(spec.kernel[axis]))
 
 
@@ -91,7 +97,9 @@ def emit_pool(module: ir.Module, spec: QAvgPoolSpec, machine: Machine) -> ir.Fun
     """Emit the loops over rows, pixels, vectors of channels, and taps inside of the image."""
     _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
-    emitter = _EightBitPoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), lanes)
+    height = row_count(b, 2) if spec.counts_rows else const(spec.x.shape[1])
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    emitter = _EightBitPoolEmitter(b, spec, x, out, (height, const(spec.x.shape[2])), lanes)
     return finish_rows(b, emitter.row)
 
 
@@ -107,12 +115,16 @@ class _MeanWindow:
 
 @dataclass(frozen=True)
 class _EightBitPoolEmitter:
-    """Emits the rows of a mean over windows. x, out: pointers. lanes: channels of a vector."""
+    """Emits the rows of a mean over windows.
+
+    x, out: pointers. lengths: height and width of x. lanes: channels of a vector.
+    """
 
     b: ir.IRBuilder
     spec: QAvgPoolSpec
     x: ir.Value
     out: ir.Value
+    lengths: tuple[ir.Value, ir.Value]
     lanes: int
 
     def row(self, index: ir.Value) -> None:
@@ -134,8 +146,10 @@ class _EightBitPoolEmitter:
         """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
         b, spec = self.b, self.spec
         start = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
-        first, end = _taps(b, spec, axis, start, 0, 0)
-        low, high = _taps(b, spec, axis, start, spec.count_pads[axis], spec.count_pads[axis + 2])
+        length = self.lengths[axis]
+        first, end = _taps(b, spec, axis, start, 0, length)
+        counted_end = b.add(length, const(spec.count_pads[axis + 2]))
+        low, high = _taps(b, spec, axis, start, spec.count_pads[axis], counted_end)
         return _MeanWindow(start, first, end, b.sub(high, low))
 
     def _pixel(self, rows: _MeanWindow, columns: _MeanWindow, x_image: ir.Value, out_pixel: ir.Value) -> None:

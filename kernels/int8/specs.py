@@ -193,6 +193,11 @@ class EightBitDepthwise(RowKernel):
         return False
 
     @property
+    def single_pixels(self) -> bool:
+        """True if every row of work is one pixel of a column of pixels; tiles then extend over rows."""
+        return self.out.shape[0] == self.out.shape[2] == self.x.shape[2] == self.kernel[1] == 1
+
+    @property
     @abstractmethod
     def weight_bytes(self) -> int:
         """Size of one weight in bytes: 1 for i8, 2 for i16."""

@@ -15,6 +15,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
+    row_count,
     scale_index,
     splat,
 )
@@ -38,7 +39,8 @@ class PadBorder(KernelSpec):
     """The fill of a constant border: every element of `out` outside of the inside becomes `bits`.
 
     bits: the element's bytes as an unsigned number; None: the value is a second operand, a scalar. before, after: width
-    of the border along each axis. Operands: out, value?.
+    of the border along each axis. counts_rows: True if an operand has the length of out along `axis` in a run, at most
+    that of the view; the border after the inside then begins where a run's inside ends. Operands: out, value?, rows?.
 
     A row of work is an index along the first axis longer than 1, usually a row of pixels, so that each thread writes
     the border of about the rows whose pixels it computes before and after.
@@ -48,6 +50,7 @@ class PadBorder(KernelSpec):
     before: tuple[int, ...]
     after: tuple[int, ...]
     bits: int | None
+    counts_rows: bool = False
 
     @property
     def family(self) -> str:
@@ -197,10 +200,16 @@ def emit_border(module: ir.Module, spec: PadBorder, machine: Machine) -> ir.Func
 
     _, begin, end, _ = function.args
     step = spec.out.strides[spec.axis] * size if spec.rows else 0
+    length = spec.out.shape[spec.axis]
+    inside_end = length - spec.after[spec.axis]
+    missing = const(0)  # rows that a run has less than the view
+    if spec.counts_rows:
+        missing = b.sub(const(length), row_count(b, 1 + (spec.bits is None)), name="missing")
 
     def box(region: Region) -> None:
         """Emit the part of a box that lies in the rows begin to end."""
-        low, high = region[spec.axis]
+        bounds = region[spec.axis]
+        low, high = (const(at) if at < inside_end else b.sub(const(at), missing) for at in bounds)
         other_axes = [(to - from_, stride) for (from_, to), stride in zip(region, spec.out.strides, strict=True)]
         del other_axes[spec.axis]
         lengths, strides = zip(*other_axes, strict=True) if other_axes else ((1,), (1,))
@@ -213,7 +222,7 @@ def emit_border(module: ir.Module, spec: PadBorder, machine: Machine) -> ir.Func
         def row(index: ir.Value) -> None:
             fill(address(b, pointer, scale_index(b, index, step)), nest, 0)
 
-        repeat(b, maximum(b, begin, const(low)), minimum(b, end, const(high)), row, "row")
+        repeat(b, maximum(b, begin, low), minimum(b, end, high), row, "row")
 
     for region in border(spec.out.shape, spec.before, spec.after) if spec.rows else ():
         box(region)

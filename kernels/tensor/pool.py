@@ -24,6 +24,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
+    row_count,
     scale_index,
     splat,
     store_vector,
@@ -49,7 +50,8 @@ class Pool(RowKernel):
     """A pooling; kind: "max" (f32, f16, i8, u8) or "avg" (f32, f16; its sums are f32).
 
     x, out: N, H, W, C. pads: (top, left, bottom, right); count_pads: the part of pads that counts in an average's
-    divisor. A row of work is a row of output pixels. Operands: x, out.
+    divisor. counts_rows: True if an operand has the height of x in a run, at most that of the view. A row of work is a
+    row of output pixels. Operands: x, out, rows?.
     """
 
     kind: str
@@ -60,6 +62,7 @@ class Pool(RowKernel):
     dilation: tuple[int, int]
     pads: tuple[int, int, int, int]
     count_pads: tuple[int, int, int, int]
+    counts_rows: bool = False
 
     @property
     def family(self) -> str:
@@ -111,7 +114,9 @@ def emit_pool(module: ir.Module, spec: Pool, machine: Machine) -> ir.Function:
     """Emit the loops over rows, pixels, groups of vectors of channels, and taps."""
     _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // spec.x.item_bytes
-    emitter = _PoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), lanes, prefetched_offsets(spec, machine))
+    height = row_count(b, 2) if spec.counts_rows else const(spec.x.shape[1])
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    emitter = _PoolEmitter(b, spec, x, out, (height, const(spec.x.shape[2])), lanes, prefetched_offsets(spec, machine))
     return finish_rows(b, emitter.row)
 
 
@@ -135,12 +140,16 @@ def prefetched_offsets(spec: Pool, machine: Machine) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _PoolEmitter:
-    """Emits the rows of a pooling. x, out: pointers. lanes: elements per vector. ahead: prefetched_offsets."""
+    """Emits the rows of a pooling.
+
+    x, out: pointers. lengths: height and width of x. lanes: elements per vector. ahead: prefetched_offsets.
+    """
 
     b: ir.IRBuilder
     spec: Pool
     x: Value
     out: Value
+    lengths: tuple[Value, Value]
     lanes: int
     ahead: tuple[int, ...]
 
@@ -173,18 +182,18 @@ class _PoolEmitter:
     def _window(self, axis: int, index: Value) -> _PoolWindow:
         """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
         b, spec = self.b, self.spec
-        length, taps = spec.x.shape[1 + axis], spec.kernel[axis]
-        dilation = spec.dilation[axis]
+        length, taps, dilation = self.lengths[axis], spec.kernel[axis], spec.dilation[axis]
         start = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
 
-        def taps_inside(low: int, high: int) -> tuple[Value, Value]:
+        def taps_inside(low: int, high: Value) -> tuple[Value, Value]:
             """Return the range of taps t with low <= start + t * dilation < high."""
             least = b.sdiv(b.add(b.sub(const(low), start), const(dilation - 1)), const(dilation))
-            most = b.sdiv(b.add(b.sub(const(high), start), const(dilation - 1)), const(dilation))
+            most = b.sdiv(b.add(b.sub(high, start), const(dilation - 1)), const(dilation))
             return maximum(b, least, const(0)), maximum(b, minimum(b, most, const(taps)), const(0))
 
         low, high = taps_inside(0, length)
-        counted_low, counted_high = taps_inside(-spec.count_pads[axis], length + spec.count_pads[axis + 2])
+        counted_end = b.add(length, const(spec.count_pads[axis + 2]))
+        counted_low, counted_high = taps_inside(-spec.count_pads[axis], counted_end)
         return _PoolWindow(low, high, b.sub(counted_high, counted_low))
 
     def _pixel(self, rows: _PoolWindow, columns: _PoolWindow, x_pixel: Value, out_pixel: Value) -> None:

@@ -1,6 +1,8 @@
 """Base of the specs of kernels that slide a window over images, a row of output pixels at a time."""
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
@@ -56,6 +58,28 @@ class RowKernel(KernelSpec):
     @property
     def rows(self) -> int:
         return self.pixel_rows if self.out.elements else 0
+
+
+Kernel = TypeVar("Kernel", bound=RowKernel)
+
+
+def transpose_image(spec: Kernel) -> Kernel:
+    """Return the same work with height and width exchanged: an image of a single row becomes one of a single column.
+
+    The order of sums stays the same for a filter with one row or one column.
+    """
+    changed: dict[str, Any] = {}
+    for field in fields(spec):
+        value = getattr(spec, field.name)
+        if isinstance(value, View):
+            shape, strides = ((n, w, h, c) for n, h, w, c in (value.shape, value.strides))
+            changed[field.name] = View(value.dtype, shape, strides)
+        elif field.name in ("kernel", "stride", "dilation"):
+            changed[field.name] = value[::-1]
+        elif field.name in ("pads", "count_pads"):
+            top, left, bottom, right = value
+            changed[field.name] = left, top, right, bottom
+    return replace(spec, **changed)
 
 
 # Minimum pixels of a row: the weights are read once per row, and cost little beside the arithmetic of so many pixels.

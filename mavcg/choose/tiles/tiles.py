@@ -20,7 +20,7 @@ from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.choose.tiles.work import KernelWork, work_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.conv.spec import Conv2d, Convolution
+from mavcg.kernels.conv.spec import Convolution
 from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import KernelSpec
@@ -50,7 +50,7 @@ def plan_tiles(
     for spec in specs:
         free_rows, scale = isinstance(spec, Convolution) and spec.free_rows, 1
         planned_for = spec
-        if isinstance(spec, Conv2d) and spec.single_pixels:
+        if isinstance(spec, Convolution) and spec.single_pixels:
             planned_for, scale = spec.in_runs, spec.run_pixels
         work = work_of(planned_for)
         if (macro := _chunks_only(spec, cores, together or {})) is not None:
