@@ -15,12 +15,13 @@ from mavcg.passes.asm.isa.operation_count import OperationCount, total_operation
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
-from mavcg.passes.asm.loop_tuning import LoopReport, tune_loop
+from mavcg.passes.asm.loop_tuning import tune_loop
 from mavcg.passes.asm.models.estimate import estimate_loop
 from mavcg.passes.asm.transforms.rename_registers import NoRegister, allocate
 from mavcg.passes.asm.transforms.split_loads import split_loads
 from mavcg.passes.asm.transforms.vector_spill import spill_to_vectors
 from mavcg.passes.asm.tune import tune
+from mavcg.passes.asm.tuning_reports import LoopReport
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 TARGET = "aarch64-linux-gnu.2.17"

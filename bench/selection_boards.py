@@ -27,8 +27,9 @@ from bench.selection_networks import NETWORKS
 from mavcg.assembly.asm_input import AsmInput
 from mavcg.assembly.asm_source import AsmSource
 from mavcg.assembly.loop_estimates import estimate_function
-from mavcg.assembly.tuning import TuningJob, tune_version
+from mavcg.assembly.tuning import tune_version
 from mavcg.assembly.tuning_options import has_machine_passes
+from mavcg.assembly.version_tuning import TuningJob
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.report.paper_tables import tables_json
 from mavcg.choose.algorithms.select_network import SelectQuestion, select_network

@@ -9,8 +9,8 @@ from mavcg.console.output import console
 if TYPE_CHECKING:
     from mavcg.assembly.asm_source import AsmSource
     from mavcg.assembly.checking import FunctionCheck
-    from mavcg.passes.asm.loop_tuning import LoopReport
-    from mavcg.passes.asm.tune import FunctionReport, Tuned
+    from mavcg.passes.asm.tune import Tuned
+    from mavcg.passes.asm.tuning_reports import FunctionReport, LoopReport
 
 
 def is_changed(report: "FunctionReport") -> bool:

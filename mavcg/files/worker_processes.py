@@ -14,7 +14,6 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from mavcg.errors import ToolError
-from mavcg.files.forked_worker import FORKS, ForkedWorker, WorkerEndedError
 
 R = TypeVar("R", covariant=True)
 
@@ -64,6 +63,8 @@ def started_tasks(
     for number in sorted(range(len(tasks)), key=lambda number: -tasks[number].cost):
         todo.put(number)
     jobs = [Future[R]() for _ in tasks]
+
+    from mavcg.files.forked_worker import FORKS, ForkedWorker, WorkerEndedError
 
     def answer_of(worker: ForkedWorker, number: int) -> R:
         try:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mavcg.assembly.tuning import TuningFailure, TuningJob, tune_versions
+from mavcg.assembly.tuning import tune_versions
 from mavcg.assembly.tuning_options import Tuning, has_machine_passes
+from mavcg.assembly.version_tuning import TuningFailure, TuningJob
 from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.objects.code_extensions import function_extensions

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
-from mavcg.assembly.tuning import VersionTuning
+from mavcg.assembly.version_tuning import VersionTuning
 from mavcg.errors import ToolError
 from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes

@@ -1,4 +1,7 @@
-"""The program pipeline: builds a multi-versioned library from sources or IR, hot functions and cores."""
+"""The program pipeline: builds a multi-versioned library from sources or IR, hot functions and cores.
+
+What few builds need (assembly files, bitcode, the shared selector) is imported where it is used.
+"""
 
 import os
 import time
@@ -6,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
@@ -19,12 +22,7 @@ from mavcg.objects.inspection import HAS_SETTINGS, growth_percent, imports_of, l
 from mavcg.objects.library import link_relocatable, link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
-from mavcg.passes.ir.protection import protect
-from mavcg.passes.ir.source_lines import line_of_function
 from mavcg.profiles.load import load_cores
-from mavcg.program.asm_module import AsmModule, read_asm_module
-from mavcg.program.asm_objects import build_asm_objects
-from mavcg.program.bitcode import link_ir, selector_in_groups, write_bitcode
 from mavcg.program.hot_functions import inexact_notes, match_hot
 from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.level_versions import with_next_levels
@@ -33,7 +31,6 @@ from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects, c
 from mavcg.program.sources.asm_unit import AsmUnit
 from mavcg.program.sources.compile_commands import CompileUnit
 from mavcg.program.sources.headers import is_zig, machine_matches, machine_of
-from mavcg.program.sources.load_ir import load_ir
 from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.program.version_choice import Gains, VersionLimits
@@ -44,9 +41,11 @@ from mavcg.program.versions import VersionedModule, VersionOptions, make_version
 from mavcg.runtime.build import linked_selector, runtime_object, selector_ir
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.shared import SONAME, build_shared_runtime
 from mavcg.toolchain.codegen import assemble, default_workers
 from mavcg.toolchain.target import Target
+
+if TYPE_CHECKING:
+    from mavcg.program.asm_module import AsmModule
 
 Progress = Callable[[str], None]
 
@@ -147,7 +146,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         _refuse_in_bitcode(request)
     with scratch_folder("mavcg-build-") as folder:
         modules = _read_inputs(request, progress)
-        assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
+        assembly = _read_assembly(request)
         assembled = [name for module in assembly for name in module.function_names]
         hot, not_found = match_hot(request.hot, [module.text for module in modules], assembled)
         core_set = CoreSet(request.cores, small=request.runtime == "small")
@@ -166,6 +165,8 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
                 facts[HAS_SETTINGS] = False
             objects += selector
             if request.runtime == "shared":
+                from mavcg.runtime.shared import build_shared_runtime
+
                 runtime_library = build_shared_runtime(request.target, folder)
                 shared_note = (_shared_note(request, loaded_bytes(runtime_library)),)
                 request = replace(request, link=replace(request.link, runtime=runtime_library))
@@ -228,6 +229,8 @@ def _write_bitcode(
 
     level: the program's -O level; None if unknown.
     """
+    from mavcg.program.bitcode import link_ir, selector_in_groups, write_bitcode
+
     assert request.lto is not None
     texts = [text for module in built for text in module.ir_texts]
     if core_sets:
@@ -284,6 +287,8 @@ def _protection_notes(request: BuildRequest) -> list[str]:
 
 
 def _shared_note(request: BuildRequest, runtime_bytes: int) -> str:
+    from mavcg.runtime.shared import SONAME
+
     command = f"mavcg runtime --target {request.target.zig_name} -o FOLDER"
     need = "its program must be linked with -lmavcg_rt" if request.output.suffix == ".o" else "it needs it at load"
     return f"the selector is {SONAME}, {runtime_bytes} bytes for all libraries of a process; {need}: {command}"
@@ -306,11 +311,23 @@ def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
 
     with ThreadPoolExecutor(request.workers) as pool:
         compiled = list(pool.map(compile_unit, request.units))
-    return [*compiled, *(_protect_module(load_ir(path), request.target) for path in request.ir_files)]
+    return [*compiled, *(_load_protected(path, request.target) for path in request.ir_files)]
 
 
-def _protect_module(module: IrModule, target: Target) -> IrModule:
-    """Add to an IR module of the user's the branch protection that C sources are compiled with."""
+def _read_assembly(request: BuildRequest) -> "list[AsmModule]":
+    if not request.asm_units:
+        return []
+    from mavcg.program.asm_module import read_asm_module
+
+    return [read_asm_module(unit, request.target) for unit in request.asm_units]
+
+
+def _load_protected(path: Path, target: Target) -> IrModule:
+    """Load IR of the user's, and add the branch protection that C sources are compiled with."""
+    from mavcg.passes.ir.protection import protect
+    from mavcg.program.sources.load_ir import load_ir
+
+    module = load_ir(path)
     return module if target.system == "macos" else replace(module, text=protect(module.text, target.arch))
 
 
@@ -319,6 +336,8 @@ def _with_source_lines(reasons: Mapping[str, str], module: IrModule, request: Bu
 
     IR without debug information is made anew from its source, with lines.
     """
+    from mavcg.passes.ir.source_lines import line_of_function
+
     text = module.text
     unit = next((unit for unit in request.units if unit.source == module.source), None)
     if "!DISubprogram(" not in text and unit is not None:
@@ -405,13 +424,15 @@ def _build_module(
 
 
 def _build_assembly(
-    module: AsmModule,
+    module: "AsmModule",
     hot: Sequence[HotSymbol],
     core_set: CoreSet,
     request: BuildRequest,
     folder: Path,
     progress: Progress,
 ) -> ModuleObjects:
+    from mavcg.program.asm_objects import build_asm_objects
+
     def step() -> None:
         progress(f"tuning {module.source}")
 

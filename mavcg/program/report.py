@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
-from mavcg.assembly.tuning import VersionTuning
+from mavcg.assembly.version_tuning import VersionTuning
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.cpu_list import cpus_text

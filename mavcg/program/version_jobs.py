@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from mavcg.assembly.tuning import TuningJob, has_open_inline, why_untouched
+from mavcg.assembly.version_tuning import TuningJob, has_open_inline, why_untouched
 from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import X86_64

@@ -8,8 +8,7 @@ for it than its loops save.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from mavcg.assembly.tuning import VersionTuning
-from mavcg.cost.core_facts import LINE_BYTES, assumed_fact
+from mavcg.assembly.version_tuning import VersionTuning
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program.version_choice import FunctionChoice, Gains, ModelVerdict, VersionChoice, to_generic
 
@@ -47,6 +46,8 @@ def fetch_cycles(code_bytes: int, core: Core) -> float:
     line of the function is then missing with the probability of the function's own share of that cache: small functions
     are fetched once, one of half the cache fetches half of its lines in each call.
     """
+    from mavcg.cost.core_facts import LINE_BYTES, assumed_fact
+
     figures = {fact.key: fact.value for fact in core.facts}
     l1i_bytes = float(figures.get("caches.l1i_bytes", ASSUMED_L1I_BYTES))
     line_cycles = float(figures.get("caches.l2_latency", assumed_fact(core, "caches.l2_latency")))

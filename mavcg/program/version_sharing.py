@@ -6,7 +6,6 @@ The instructions of a shared version are ones that the core has: the other core 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mavcg.assembly.tuning import modelled_rate
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program.version_choice import FunctionChoice, Gains, VersionChoice
@@ -70,6 +69,8 @@ def _can_run(body: CompiledVersion, version: VersionChoice, cores: Mapping[str, 
         return True
     if verdict is None or not set(cores[body.label].extensions) <= set(core.extensions):
         return False
+    from mavcg.assembly.tuning import modelled_rate
+
     try:
         rate = modelled_rate(core, body.asm, body.symbol, verdict.unit)
     except ProfileError:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mavcg.assembly.tuning import TuningFailure, TuningJob, VersionTuning, model_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
+from mavcg.assembly.version_tuning import TuningFailure, TuningJob, VersionTuning
 from mavcg.errors import ProfileError, fault_text
 from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.hardware.core import GENERIC, Core
@@ -335,6 +335,8 @@ def _tune(
         version_jobs.target.arch != "aarch64" or version_jobs.target.system == "macos"
     ):  # its assembler has other conventions
         return {}
+    from mavcg.assembly.tuning import tune_versions
+
     tuned_cores = {core.name: core for core in cores if has_machine_passes(core)}
     jobs: dict[tuple[str, str], TuningJob] = {}
     for (name, label), text in texts.items():
@@ -367,6 +369,8 @@ def _model_versions(
         version_jobs.target.arch != "aarch64" or version_jobs.target.system == "macos"
     ):  # its assembly is written otherwise
         return {}
+    from mavcg.assembly.tuning import model_version
+
     known = {core.name: core for core in cores}
     accounts: dict[tuple[str, str], tuple[str, VersionTuning | None]] = {}
     for (name, label), text in texts.items():

@@ -23,7 +23,17 @@ def compiler_version() -> str:
 
 
 def package_version(package: str) -> str:
-    """Return the version of an installed package; "" if it is not installed."""
+    """Return the version of an installed package; "" if it is not installed.
+
+    It is in the name of the folder that an installer leaves beside a wheel's package: NAME-VERSION.dist-info (Python
+    Packaging User Guide, "Recording installed projects").
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return ""
+    beside = [entry.name for entry in Path(spec.origin).parents[1].glob(f"{package}-*.dist-info")]
+    if len(beside) == 1:
+        return beside[0].removeprefix(f"{package}-").removesuffix(".dist-info")
     # Imported here, since it brings the parser of e-mails: 20 ms that most commands can do without.
     from importlib.metadata import PackageNotFoundError, version
 

@@ -27,6 +27,7 @@ from mavcg.passes.asm.schedule.nop_padding import kernel_ops
 from mavcg.passes.asm.schedule.software_pipeline import emit_pipeline, with_target
 from mavcg.passes.asm.straight_tuning import block_order
 from mavcg.passes.asm.transforms.split_loads import SplitBody
+from mavcg.passes.asm.tuning_reports import LoopReport
 
 # Bodies of more instructions are list-scheduled: overlapping their iterations gains little, and takes long to search.
 LONGEST_PIPELINED = 400
@@ -44,35 +45,6 @@ ONE_STEP_SHARE = 0.9  # share of both for the re-rolled form of a loop
 REST_SHARE = 0.1  # share of both for the original form of a loop that was re-rolled
 FURTHER_EFFORT = 0.25  # share of the heuristic's time for loops that are not kernels (loop_forms.is_kernel)
 WORTH_UNROLLING = 0.98  # largest ratio to the cycles without unrolling, because the code is several times as long
-
-
-@dataclass(frozen=True)
-class LoopReport:
-    """The changes to a loop; cycles are predicted by the model, per iteration of the input loop.
-
-    line: of the loop's first instruction. splits, unpaired: as in SplitBody. scheduled_by: "cp-sat", "heuristic", or
-    "kept" for an unchanged loop. initiation_interval: cycles between the starts of two iterations of the new loop.
-    unrolled: iterations of the input loop in one of the new loop. rerolled: iterations of the new loop that make one of
-    the input loop. stages: iterations in flight at once. unchanged_because: the reason, or "". against_model: the
-    measurement, with its source, that selected a form with more predicted cycles than the input; "" if the model
-    prefers the form.
-    """
-
-    label: str
-    line: int
-    cycles_before: float | None = None
-    cycles_after: float | None = None
-    instructions_before: int = 0
-    instructions_after: int = 0
-    splits: int = 0
-    unpaired: int = 0
-    scheduled_by: str = "kept"
-    initiation_interval: float | None = None
-    unrolled: int = 1
-    rerolled: int = 1
-    stages: int = 1
-    unchanged_because: str = ""
-    against_model: str = ""
 
 
 @dataclass(frozen=True)

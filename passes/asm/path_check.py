@@ -11,6 +11,7 @@ from itertools import islice
 
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.passes.asm.analysis.blocks import Function
+from mavcg.passes.asm.analysis.components import simple_cycles
 from mavcg.passes.asm.analysis.dependences import Code, code_of, with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import Statement
@@ -65,15 +66,11 @@ def without_slower_paths(
 
 def _paths(function: Function, changed: frozenset[int]) -> Iterator[_Path]:
     """Yield the paths through changed blocks: around loops, and runs of successive blocks outside of them."""
-    import networkx as nx  # takes long to import
-
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_edges_from((i, j) for i, block in enumerate(function.blocks) for j in block.successors if i != j)
-    cycles = sorted(islice(nx.simple_cycles(graph), 8 * MOST_PATHS), key=lambda cycle: (len(cycle), min(cycle)))
+    found = islice(simple_cycles([block.successors for block in function.blocks]), 8 * MOST_PATHS)
+    cycles = sorted(found, key=lambda cycle: (len(cycle), cycle))
     around = [cycle for cycle in cycles if changed & set(cycle)][:MOST_PATHS]
     for cycle in around:
-        first = cycle.index(min(cycle))
-        yield _Path((*cycle[first:], *cycle[:first]), True)
+        yield _Path(tuple(cycle), True)
     run: list[int] = []
     for index, block in enumerate(function.blocks):
         if not block.in_loop:

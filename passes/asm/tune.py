@@ -14,27 +14,13 @@ from mavcg.passes.asm.analysis.segments import is_fence_free, segments_of
 from mavcg.passes.asm.isa.source import Statement, parse_source
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
-from mavcg.passes.asm.loop_tuning import LoopReport, NewLoop, tune_loop
+from mavcg.passes.asm.loop_tuning import NewLoop, tune_loop
 from mavcg.passes.asm.path_check import PlacedSegment, without_slower_paths
 from mavcg.passes.asm.straight_tuning import tune_segment
+from mavcg.passes.asm.tuning_reports import FunctionReport, LoopReport
 
 # Maximum of lines in a function with tbz or tbnz, which reach 32 KiB: 4 bytes per instruction, some for alignment.
 LONGEST_TESTED = (1 << 15) // 4 - 256
-
-
-@dataclass(frozen=True)
-class FunctionReport:
-    """The changes to a function.
-
-    loops: one report per loop of one block. blocks: number of straight-line segments with a better order. splits:
-    number of loads split outside of loops of one block. unchanged_because: the reason, or "".
-    """
-
-    name: str
-    loops: tuple[LoopReport, ...] = ()
-    blocks: int = 0
-    splits: int = 0
-    unchanged_because: str = ""
 
 
 @dataclass(frozen=True)

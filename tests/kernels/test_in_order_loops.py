@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mavcg.assembly.tuning import TuningJob, tune_version
+from mavcg.assembly.tuning import tune_version
+from mavcg.assembly.version_tuning import TuningJob
 from mavcg.choose.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.quantize import Int8Epilogue

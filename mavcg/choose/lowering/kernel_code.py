@@ -280,7 +280,8 @@ def compile_kernels(text: str, symbol: str, settings: CodeSettings, out: Path) -
     job = CodegenJob(text, settings.target, settings.what, opt_level="2", emit=emit_as, flags=settings.flags)
     compile_module(job, made)
     if settings.tuned:
-        from mavcg.assembly.tuning import TuningJob, tune_version
+        from mavcg.assembly.tuning import tune_version
+        from mavcg.assembly.version_tuning import TuningJob
 
         question = TuningJob(
             settings.tuned, made.read_text(), symbol, "", symbol, "", True, HEURISTIC_SECONDS, account=False

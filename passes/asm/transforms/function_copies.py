@@ -17,6 +17,7 @@ from mavcg.passes.asm.analysis.blocks import Function
 from mavcg.passes.asm.analysis.labels import debug_statements
 from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.source import Statement
+from mavcg.passes.asm.isa.symbol_text import quote_symbol
 
 _ABOUT_SYMBOL = (".globl", ".global", ".weak", ".hidden", ".protected", ".internal", ".type", ".size", ".local")
 _STRINGS = (".ascii", ".asciz", ".string")
@@ -27,12 +28,6 @@ _LANDS = re.compile(r"^[^\n]*:\s*(?:\.cfi_\w+\s+)*(?:bti|hint|paci[ab]sp)\b", re
 _BEFORE_CODE = re.compile(r"(?:\s|/\*.*?\*/)*", re.DOTALL)
 _ENDS = ("jump", "return", "indirect")
 _TRAPS = ("brk", "udf", "hlt")
-_PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*$")
-
-
-def quote_symbol(symbol: str) -> str:
-    """Return a symbol as assembly text: in quotes where it has characters that a plain name cannot have."""
-    return symbol if _PLAIN.match(symbol) else f'"{symbol}"'
 
 
 def mentions(s: Statement, symbol: str) -> bool:

@@ -20,8 +20,9 @@ from mavcg.assembly.equivalence import compare
 from mavcg.assembly.loop_estimates import BlockEstimate, estimate_function, hottest_first
 from mavcg.assembly.repetitions import TooLong, check_repetitions
 from mavcg.assembly.schedule_picture import as_text
-from mavcg.assembly.tuning import TuningJob, tune_version
+from mavcg.assembly.tuning import tune_version
 from mavcg.assembly.tuning_options import parse_tuning
+from mavcg.assembly.version_tuning import TuningJob
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
 from mavcg.passes.asm.analysis.blocks import functions_of

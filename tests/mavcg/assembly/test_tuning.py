@@ -11,8 +11,9 @@ import pytest
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from mavcg.assembly.tuning import TuningJob, has_open_inline, tune_version, tune_versions
+from mavcg.assembly.tuning import tune_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
+from mavcg.assembly.version_tuning import TuningJob, has_open_inline
 from mavcg.profiles.load import cores_for, load_core
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.sources.to_ir import Compiler, compile_to_ir

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from mavcg.assembly.tuning import VersionTuning
+from mavcg.assembly.version_tuning import VersionTuning
 from mavcg.hardware.board import Board, Cluster
 from mavcg.objects.inspection import Inspection
-from mavcg.passes.asm.loop_tuning import LoopReport
-from mavcg.passes.asm.tune import FunctionReport
+from mavcg.passes.asm.tuning_reports import FunctionReport, LoopReport
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.objects import ModuleObjects

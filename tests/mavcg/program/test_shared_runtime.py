@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.objects.elf import loaded_bytes, protection, undefined_symbols
-from mavcg.program import program
+from mavcg.runtime import shared
 from mavcg.runtime.shared import EXPORTS, SONAME, build_shared_runtime
 from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
@@ -101,8 +101,9 @@ def test_a_missing_selector_is_named_at_load(mavcg: Mavcg, tmp_path: Path) -> No
 def test_a_selector_that_is_too_old_is_refused_at_load(
     mavcg: Mavcg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "build_shared_runtime", partial(build_shared_runtime, abi=3))
-    _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
+    with monkeypatch.context() as later:
+        later.setattr(shared, "build_shared_runtime", partial(build_shared_runtime, abi=3))
+        _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
     main = _program(tmp_path)
     assert mavcg("runtime", "-o", tmp_path).status == 0
     done = _run(main)
@@ -114,7 +115,7 @@ def test_where_the_loader_checks_nothing_the_selector_says_so_and_generic_runs(
     mavcg: Mavcg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older selector under a loader that ignores symbol versions: its version here is what the library wants."""
-    monkeypatch.setattr(program, "build_shared_runtime", partial(build_shared_runtime, abi=0))
+    monkeypatch.setattr(shared, "build_shared_runtime", partial(build_shared_runtime, abi=0))
     _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
     build_shared_runtime(host_target(), tmp_path, abi=0)
     done = _run(_program(tmp_path), MAVCG_TRACE="1")

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.assembly.tuning import VersionTuning
-from mavcg.passes.asm.loop_tuning import LoopReport
-from mavcg.passes.asm.tune import FunctionReport
+from mavcg.assembly.version_tuning import VersionTuning
+from mavcg.passes.asm.tuning_reports import FunctionReport, LoopReport
 from mavcg.profiles.load import load_core, load_cores
 from mavcg.program.version_choice import FunctionChoice, Gain, VersionChoice
 from mavcg.program.version_model import ASSUMED_ERROR, drop_by_model, fetch_cycles, model_error

@@ -94,7 +94,7 @@ def test_progress_stays_on_its_line(capsys: pytest.CaptureFixture[str], monkeypa
 
 
 # Programs of their own whose output another process of mavcg's reads, and not a terminal.
-CHILDREN = {"mavcg/program/sources/parse_child.py", "mavcg/assembly/tuning.py"}
+CHILDREN = {"mavcg/program/sources/parse_child.py"}
 CALLS_OF_PRINT = re.compile(r"\bprint\b|\bsys\b|Console\b")
 
 

@@ -5,8 +5,8 @@ import pytest
 from mavcg.assembly.code_image import assemble_image
 from mavcg.assembly.equivalence import compare
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
-from mavcg.passes.asm.loop_tuning import LoopReport
 from mavcg.passes.asm.tune import Tuned, tune
+from mavcg.passes.asm.tuning_reports import LoopReport
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 

@@ -9,7 +9,8 @@ from mavcg.passes.asm.isa.op import Schedule
 from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.passes.asm.loop_forms import is_kernel
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
-from mavcg.passes.asm.loop_tuning import LoopReport, NewLoop, tune_loop
+from mavcg.passes.asm.loop_tuning import NewLoop, tune_loop
+from mavcg.passes.asm.tuning_reports import LoopReport
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 
