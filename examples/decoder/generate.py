@@ -23,10 +23,11 @@ def by_library(path: str, threads: int) -> Step:
     def step(new: list[int], before: int) -> np.ndarray:
         for first in range(0, len(new), tokens):
             piece = new[first : first + tokens]
-            filled = np.zeros((1, tokens), np.int64)
+            width = len(piece) if model.dimensions else tokens  # any number, or one that the library was built for
+            filled = np.zeros((1, width), np.int64)
             filled[0, : len(piece)] = piece
             total = before + first + len(piece)
-            if len(piece) < tokens and total > len(piece):
+            if len(piece) < width and total > len(piece):
                 raise SystemExit(f"{path} takes {tokens} tokens at once; only a first prompt may have fewer")
             (scores,) = model.run(filled, np.array([total - 1], np.int32), np.array(total, np.int32))
             scores = scores[0, len(piece) - 1]

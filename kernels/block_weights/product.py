@@ -28,6 +28,7 @@ from mavcg.kernels.builder.emit import (
     fma,
     for_range,
     kernel_function,
+    length_times,
     note_tile,
     number,
     operand,
@@ -83,16 +84,28 @@ class _Panel:
             *(["bias"] if spec.bias else []),
         ]
         self.operands = {name: operand(b, i, name) for i, name in enumerate(names)}
+        self.lines = length_times(b, len(names), spec.per_index) if spec.per_index else None
 
     def emit(self, panel: Value) -> None:
         """Emit tiles of as many lines as registers hold, and one of the others."""
         b, spec, most = self.b, self.spec, self.most_lines
         weights = address(b, self.operands["weights"], scale_index(b, panel, spec.blocks * self.form.block_bytes))
+        if self.lines is not None:
+            self.free_lines(panel, weights, self.lines)
+            return
         whole = spec.x.count // most * most
         if whole:
             repeat(b, 0, whole, lambda first: self.tile(panel, weights, first, most), "lines", most)
         if spec.x.count > whole:
             self.tile(panel, weights, const(whole), spec.x.count - whole)
+
+    def free_lines(self, panel: Value, weights: Value, lines: Value) -> None:
+        """Emit tiles of as many of a run's lines as registers hold, then one of each smaller power of two."""
+        b, count, done = self.b, self.most_lines, const(0)
+        while count:
+            end = b.sub(lines, b.urem(lines, const(count)), name="lines_end")
+            repeat(b, done, end, lambda first, count=count: self.tile(panel, weights, first, count), "lines", count)  # type: ignore[misc]
+            count, done = count // 2, end
 
     def tile(self, panel: Value, weights: Value, first: Value, count: int) -> None:
         """Emit `count` lines from number `first` on."""

@@ -82,8 +82,9 @@ class QuantizedBlocks(KernelSpec):
 class BlockProduct(KernelSpec):
     """out = x w + bias, with packed weights in blocks. quantize: of quantised activations.
 
-    x, out: lines of f32; of quantised activations x has their count and length alone. A row of work is a panel of
-    output channels, of all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?.
+    x, out: lines of f32; of quantised activations x has their count and length alone. per_index: lines for each index
+    of the bounded dimension, whose length an operand gives; 0: their number is fixed. A row of work is a panel of
+    output channels, of all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?, length?.
     """
 
     x: Lines
@@ -91,6 +92,7 @@ class BlockProduct(KernelSpec):
     weights: BlockFormat
     quantize: bool
     bias: bool
+    per_index: int = 0
 
     @property
     def family(self) -> str:

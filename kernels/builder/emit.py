@@ -207,6 +207,12 @@ def repeat(
     for_range(b, index_value(begin), index_value(end), step, (), iteration, name)
 
 
+def length_times(b: ir.IRBuilder, number: int, per_index: int) -> ir.Value:
+    """Emit the load of a bounded dimension's length, operand `number`; returns `per_index` times it."""
+    length = b.zext(b.load(operand(b, number, "length"), align=4, typ=I32), I64, name="length")
+    return b.mul(length, const(per_index), name="of_length")
+
+
 def finish_rows(b: ir.IRBuilder, row: Callable[[ir.Value], Any], name: str = "row") -> ir.Function:
     """Emit row(number) for each row of work of a kernel's range, and the kernel's end; return the kernel."""
     _, begin, end, _ = b.function.args

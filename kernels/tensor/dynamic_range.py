@@ -13,7 +13,6 @@ from mavcg.kernels.builder.arithmetic import larger, smaller
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
-    I64,
     Values,
     address,
     const,
@@ -22,6 +21,7 @@ from mavcg.kernels.builder.emit import (
     for_range,
     intrinsic,
     kernel_function,
+    length_times,
     operand,
     scale_index,
     vector,
@@ -123,7 +123,7 @@ def emit_extremes(module: ir.Module, spec: Extremes, machine: Machine) -> ir.Fun
     lanes = machine.vector_bytes // size if strides[-1] == 1 else 1
     of_vector = vector(F32, lanes)
     zero = ir.Constant(of_vector, [0.0] * lanes if lanes > 1 else 0.0)
-    limit = _outermost_limit(b, spec) if spec.per_index else None
+    limit = length_times(b, 2, spec.per_index) if spec.per_index else None
 
     def vectors(line: Value, begin: Value, end: Value, count: int, acc: Values) -> Values:
         """Emit a loop that compares `count` vectors per iteration; acc: smallest and largest of each."""
@@ -176,12 +176,6 @@ def emit_extremes(module: ir.Module, spec: Extremes, machine: Machine) -> ir.Fun
         b.store(high, address(b, to, size), align=size)
 
     return finish_rows(b, row)
-
-
-def _outermost_limit(b: ir.IRBuilder, spec: Extremes) -> Value:
-    """Return the number of iterations of the outermost loop that the length of the bounded dimension leaves."""
-    length = b.zext(b.load(operand(b, 2, "length"), align=4, typ=I32), I64)
-    return b.mul(length, const(spec.per_index), name="limit")
 
 
 def _tail_vector(b: ir.IRBuilder, line: Value, length: int, lanes: int, zero: ir.Constant) -> Value:

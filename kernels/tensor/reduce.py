@@ -20,7 +20,6 @@ from mavcg.kernels.builder.emit import (
     F32,
     F64,
     HALVES,
-    I32,
     I64,
     TYPES,
     Values,
@@ -29,6 +28,7 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     kernel_function,
     lanes_and_element,
+    length_times,
     load_vector,
     number,
     operand,
@@ -230,8 +230,7 @@ def _outermost_terms(b: ir.IRBuilder, spec: Reduce) -> Value | None:
     """Return the number of iterations of the outermost loop over the terms; None where it is that of the spec."""
     if not spec.per_index:
         return None
-    length = b.load(operand(b, 2, "length"), align=4, typ=I32)
-    return b.mul(b.zext(length, I64), const(spec.per_index), name="outermost_terms")
+    return length_times(b, 2, spec.per_index)
 
 
 def _number_of_terms(b: ir.IRBuilder, nest: Nest, outermost: Value, like: Value) -> Value:

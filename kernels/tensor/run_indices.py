@@ -23,6 +23,7 @@ from mavcg.kernels.builder.emit import (
     element_bytes,
     for_range,
     kernel_function,
+    length_times,
     load_vector,
     operand,
     repeat,
@@ -96,7 +97,8 @@ class ScatterSpec(KernelSpec):
 
     nest: loops over the elements of one update, with strides of updates and out. count, step: number and stride of the
     indices. length: rows of out; an index out of range is clamped. update_step, out_step: elements from one update, or
-    row of out, to the next. reduction: "none" or a binary operator. Operands: indices, updates, out.
+    row of out, to the next. reduction: "none" or a binary operator. per_index: indices for each index of the bounded
+    dimension, whose length an operand gives; 0: their number is fixed. Operands: indices, updates, out, length?.
     """
 
     dtype: str
@@ -108,6 +110,7 @@ class ScatterSpec(KernelSpec):
     length: int
     update_step: int
     out_step: int
+    per_index: int = 0
 
     @property
     def family(self) -> str:
@@ -215,6 +218,7 @@ def emit_scatter(module: ir.Module, spec: ScatterSpec, machine: Machine) -> ir.F
     """Emit a scatter: each row of work visits all indices in order, so that the last of equal indices wins."""
     function, b = kernel_function(module, spec, machine)
     indices, updates, out = (operand(b, i, name) for i, name in enumerate(("indices", "updates", "out")))
+    count = length_times(b, 3, spec.per_index) if spec.per_index else const(spec.count)
     moved = spec.reduction == "none"
     typ = TYPES[spec.dtype]
     size = element_bytes(typ)
@@ -252,7 +256,7 @@ def emit_scatter(module: ir.Module, spec: ScatterSpec, machine: Machine) -> ir.F
             else:
                 repeat(b, line.begin, line.end(b), emit_element, "element")
 
-        repeat(b, 0, spec.count, update, "update")
+        repeat(b, 0, count, update, "update")
 
     nest_rows(b, spec.nest, [updates, out], (size, size), all_indices)
     b.ret_void()

@@ -8,6 +8,7 @@ from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.free_rows import with_free_rows
 from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.state_memory import without_state_copies
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
@@ -16,11 +17,13 @@ from mavcg.importers.load import dimension_name, import_model
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.bounded_graph import bounded_axes, check_graphs, sampled_lengths
+from mavcg.model.bounded_values import with_length_input, without_length_input
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.sizes import BoundedShapes
 from mavcg.model.stages import LAY_OUT, optimise_graph, run_stages
 from mavcg.passes.graph.attention import fuse_attention
+from mavcg.passes.graph.states import pair_states
 from mavcg.specs.count import Count
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.model_program import Program
@@ -33,11 +36,12 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     be computed for the first rows alone, and as build_model.
     """
     dimension = _dimension(request, bounds)
-    read = partial(_read, request, bounds, name)
+    read = with_length_input(partial(_read, request, bounds, name), dimension)
     progress(f"reading {request.model.name}, {bounds}")
     most = read(dimension.most)
     dump("import", most)
     other = check_graphs(most, read, dimension)
+    _check_states(most, other, dimension)
     axes = bounded_axes(most, other, dimension)
     context = replace(plan_context(request, progress), depth_first=OFF, question=ModelQuestion(ENGINE))
     # Attention between tokens has no other kernel, so a model that quantizes at run time has its roundings, too.
@@ -46,12 +50,12 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     longest = replace(longest, graph=order_nodes(longest.graph).graph)
     shorter = _in_order(optimise_graph(Plan(fused[1]), context).graph, longest.graph, dimension)
     packing = packing_for(context.board.target, context.board.machines.values())
-    lowered = lower_graph(longest.graph, packing), lower_graph(shorter, packing)
+    lowered = [without_state_copies(lower_graph(graph, packing)) for graph in (longest.graph, shorter)]
     free = with_free_rows(lowered[0], lowered[1], dimension, sampled_lengths(dimension)[0])
     dump("lower", free.lowered)
     plan = replace(longest, lowered=free.lowered, selection={"strategy": ENGINE})
     plan = run_stages(plan, context, LAY_OUT)
-    program = plan.program
+    program = without_length_input(plan.program, dimension)
     # Parts of rows would lie in another order than indices.
     assert all(step.rows == low.spec.rows for step, low in zip(program.steps, free.lowered.steps, strict=True))
     return replace(plan, program=_with_counts(program, [dimension], free.counts, axes))
@@ -60,7 +64,8 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
 def _read(request: ModelRequest, bounds: BoundedShapes, name: str, length: int) -> Graph:
     """Return the model's graph for a length. name: of the graph."""
     ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
-    return replace(import_model(request.model, GivenShapes(bounds.at(length), ignore), request.weights), name=name)
+    graph = import_model(request.model, GivenShapes(bounds.at(length), ignore), request.weights)
+    return pair_states(replace(graph, name=name), request.states)
 
 
 def _dimension(request: ModelRequest, bounds: BoundedShapes) -> Dimension:
@@ -75,6 +80,17 @@ def _dimension(request: ModelRequest, bounds: BoundedShapes) -> Dimension:
             "one; give the others one length, or all of them lists of lengths, as 1,4,8"
         )
     return Dimension(named[0], bounds.least, bounds.most)
+
+
+def _check_states(most: Graph, other: Graph, dimension: Dimension) -> None:
+    """Raise MavcgError for a state whose shape follows from the length: its memory is that of one shape."""
+    for state in most.states:
+        longest = most.types[state.input]
+        if longest != other.types[state.input]:
+            raise MavcgError(
+                f"--state {state.input}={state.output}: {longest} has the bounded dimension {dimension}, and a state "
+                "has one shape; give that axis one length, or leave the pair to the caller"
+            )
 
 
 def _in_order(graph: Graph, like: Graph, dimension: Dimension) -> Graph:

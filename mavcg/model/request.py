@@ -231,11 +231,6 @@ def _check_bounded(options: ModelOptions, selection: SelectionOptions) -> None:
                 f"{option} {value}: does not apply to a bounded dimension (--shape {' '.join(options.shapes)}); leave "
                 "it out, or give a list of lengths, as 1,4,8, for a size of each"
             )
-    if options.states:
-        raise MavcgError(
-            f"--state {' '.join(options.states)}: does not apply to a bounded dimension (--shape "
-            f"{' '.join(options.shapes)}); give one length"
-        )
 
 
 def _depth_first(text: str | None, board: Board | None) -> str:

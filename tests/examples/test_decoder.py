@@ -46,7 +46,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_commands_of_the_readme(there: Path) -> None:
     printed = (there / "printed").read_text()
     texts = re.findall(r"^\d+(?: \d+){19}$", printed, re.M)
-    assert len(texts) == 3 and len(set(texts)) == 1 and len(set(texts[0].split())) > 3
+    assert len(texts) == 4 and len(set(texts)) == 1 and len(set(texts[0].split())) > 3
 
 
 @pytest.mark.long

@@ -14,6 +14,8 @@ import numpy as np
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.choose.lowering.read_length import has_all_rows, merge_by_length
 from mavcg.errors import MavcgError
+from mavcg.kernels.block_weights.expand import ExpandedBlocks
+from mavcg.kernels.block_weights.spec import Lines, QuantizedBlocks
 from mavcg.kernels.builder.nest import Nest, NestKernel
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.matmul import MatMul, as_image
@@ -48,6 +50,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         CopySpec: ("nest",),
         Depthwise: ("x", "out", "residual"),
         ElementwiseSpec: ("nest",),
+        ExpandedBlocks: ("w", "scales", "zeros", "out"),
         FlatIndexSpec: ("nest",),
         GatherSpec: ("nest",),
         IntegerConv2d: ("x", "out", "residual"),
@@ -62,6 +65,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         QDepthwise: ("x", "out"),
         QMatMul: ("batch",),
         QMeanSpec: ("kept",),
+        QuantizedBlocks: ("x",),
         Reduce: ("kept",),
         Softmax: ("outer",),
         TransposeSpec: ("nest",),
@@ -191,9 +195,11 @@ def _resize(spec: KernelSpec, most: int, length: int) -> KernelSpec:
     return replace(spec, **changed)
 
 
-def _with_count(value: View | Nest | Sequence[int] | None, most: int, length: int) -> object:
+def _with_count(value: View | Nest | Lines | Sequence[int] | None, most: int, length: int) -> object:
     if value is None:
         return None
+    if isinstance(value, Lines):
+        return replace(value, count=value.count // most * length)
     if isinstance(value, Nest | View):
         return replace(value, shape=_with_first(value.shape, most, length))
     return _with_first(value, most, length)
@@ -238,8 +244,10 @@ def _check_operands(
 
 
 def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGraph) -> bool:
-    if replace(a, constant=None, workspace_bytes=0) != replace(b, constant=None, workspace_bytes=0):
-        return False  # a workspace is that of the longest length
+    if a.workspace_bytes and b.workspace_bytes:  # it is that of the longest length, and so are its parts
+        return replace(a, workspace_bytes=0, offset=0) == replace(b, workspace_bytes=0, offset=0)
+    if replace(a, constant=None) != replace(b, constant=None):
+        return False
     if a.constant is not None or b.constant is not None:
         return _same_constant(a.constant, b.constant, most, other)
     if not a.tensor:

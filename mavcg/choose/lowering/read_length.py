@@ -9,8 +9,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from mavcg.kernels.attention.spec import Attention
+from mavcg.kernels.block_weights.spec import BlockProduct
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.reduce import Reduce
+from mavcg.kernels.tensor.run_indices import ScatterSpec
 from mavcg.specs.kernel import KernelSpec
 
 _Merged = tuple[KernelSpec, bool]
@@ -64,6 +66,23 @@ def _dynamic_range(long: KernelSpec, short: KernelSpec, most: int, length: int) 
     return long, False
 
 
+def _block_product(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    assert isinstance(long, BlockProduct) and isinstance(short, BlockProduct)
+    per_index = per_index_of(long.x.count, short.x.count, most, length)
+    lines = replace(short.x, count=long.x.count), replace(short.out, count=long.out.count)
+    if not per_index or replace(short, x=lines[0], out=lines[1]) != long:
+        return None
+    return replace(long, per_index=per_index), True
+
+
+def _scatter(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    assert isinstance(long, ScatterSpec) and isinstance(short, ScatterSpec)
+    per_index = per_index_of(long.count, short.count, most, length)
+    if not per_index or replace(short, count=long.count) != long:
+        return None
+    return replace(long, per_index=per_index), True
+
+
 def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
     """Return how many of a count are of each index; 0 if it is fixed, None if it is no multiple of the length."""
     if long == short:
@@ -72,7 +91,14 @@ def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
 
 
 _MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
-    {Attention: _attention, DynamicRange: _dynamic_range, Extremes: _extremes, Reduce: _reduce}
+    {
+        Attention: _attention,
+        BlockProduct: _block_product,
+        DynamicRange: _dynamic_range,
+        Extremes: _extremes,
+        Reduce: _reduce,
+        ScatterSpec: _scatter,
+    }
 )
 
 

@@ -117,12 +117,10 @@ def _token_places(call: OnnxCall, caches: tuple[Value | None, Value | None], que
     total = call.add("add", _column(call, last), call.scalar(1, constant(np.int64(0))))
     if valid is not None:
         begin = call.add("sub", total, _column(call, valid))
-    elif tokens > 1:  # of a first prompt fewer tokens than these may count
+    else:  # of a first prompt fewer tokens than these may count
         begin = call.add("max", call.add("sub", total, constant(np.int64(tokens))), constant(np.int64(0)))
-    else:
-        begin = _column(call, last)
-    keys = total if tokens == 1 and valid is None else call.add("add", begin, constant(np.int64(tokens)))
-    places = begin if tokens == 1 else call.add("add", begin, steps)
+    keys = call.add("add", begin, constant(np.int64(tokens)))
+    places = call.add("add", begin, steps)
     return _TokenPlaces(places, call.reshape(keys, (batch,)))
 
 

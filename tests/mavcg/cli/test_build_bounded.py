@@ -233,15 +233,15 @@ def test_c_and_cpp_programs_set_the_length(built: tuple[Path, Any], tmp_path: Pa
         (["--shape", "x=1x1..4x8..24"], "several bounded dimensions"),
         (["--shape", "x=1x1..4x24", "--max-arena", "1MB"], "--max-arena 1MB: does not apply to a bounded dimension"),
         (["--shape", "x=1x1..4x24", "--precision", "bf16"], "--precision bf16: does not apply"),
-        (["--shape", "x=1x1..4x24", "--state", "x=t1"], "--state x=t1: does not apply"),
+        (["--shape", "x=1x1..4x24", "--state", "x=t2"], "--state x=t2: f32[1,4,24] has the bounded dimension"),
     ],
 )
 def test_what_a_bounded_dimension_does_not_support_is_refused(
     mavcg: Any, here: Path, cores: tuple[str, str], options: list[str], words: str
 ) -> None:
     net = Tokens(24)
-    net.linear(3)
-    net.save(here / "m.onnx")
+    net.linear(24)
+    net.save(here / "m.onnx", ["t1", "t2"])
     ended = mavcg("build", "m.onnx", "--cores", cores[1], *options)
     assert ended.status == 2 and words in ended.stderr
     assert [path.name for path in here.iterdir()] == ["m.onnx"]

@@ -13,6 +13,7 @@ from mavcg.graph import DTYPES, Graph
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.bounded_graph import check_graphs, sampled_lengths
+from mavcg.model.bounded_values import LENGTH, with_length_input
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
 from mavcg.specs.count import lengths_in, value_at
@@ -42,8 +43,9 @@ def read(path: Path, shapes: Shapes, length: int) -> Graph:
 
 def free_rows_of(path: Path, shapes: Shapes, dimension: Dimension) -> FreeRows:
     """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
-    most = read(path, shapes, dimension.most)
-    other = optimised(check_graphs(most, lambda length: read(path, shapes, length), dimension))
+    read_any = with_length_input(lambda length: read(path, shapes, length), dimension)
+    most = read_any(dimension.most)
+    other = optimised(check_graphs(most, read_any, dimension))
     longest = order_nodes(optimised(most)).graph
     by_output = {node.outputs: node for node in other.nodes}
     other = Graph(
@@ -83,6 +85,8 @@ def run_rows(
         buffers[root] = store[start : start + size + GUARD]
         if root in inputs:
             buffers[root] = np.frombuffer(bytearray(inputs[root].tobytes() + b"\xff" * GUARD), np.uint8)
+    if LENGTH in buffers:
+        buffers[LENGTH] = words[1:].view(np.uint8)
     kept: list[Array] = []
     most = max(lowered.workspaces().values(), default=0)
     workspace = np.full(most + GUARD + 64, 0xFF, np.uint8)

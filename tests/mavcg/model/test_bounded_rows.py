@@ -148,11 +148,21 @@ def test_a_mirrored_dimension_is_refused(tmp_path: Path) -> None:
     assert "slice" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
 
 
-def test_a_value_computed_from_the_length_is_refused(tmp_path: Path) -> None:
-    """The sum of a token divided by the number of tokens."""
+def test_values_computed_from_the_length(tmp_path: Path) -> None:
+    """Numbers of several types: the quotient of a token by the number of tokens, and what lies far from it."""
     net = Tokens(8)
     length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array(1)))
-    net.add("Div", "x", net.add("Cast", length, to=1))
+    first = net.add("Div", "x", net.add("Cast", length, to=1))
+    other = net.add("Sub", net.constant(np.array(9)), net.add("Mul", length, net.constant(np.array(3))))
+    second = net.add("Add", net.add("Cast", net.add("Cast", other, to=6), to=1), first)
+    path = net.save(tmp_path / "m.onnx", [first, second])
+    assert_right(path, (1, None, 8), Dimension("tokens", 1, 40), (1, 2, 17, 39, 40), (17,))
+
+
+def test_a_value_computed_from_the_length_otherwise_is_refused(tmp_path: Path) -> None:
+    net = Tokens(8)
+    length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array(1)))
+    net.add("Div", "x", net.add("Sqrt", net.add("Cast", length, to=1)))
     assert "has another constant" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
 
 

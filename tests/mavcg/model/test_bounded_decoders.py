@@ -1,0 +1,125 @@
+"""Decoders with a bounded prompt: onnxruntime's values, and the bits of kernels for each number of tokens."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mavcg as package
+from mavcg.errors import MavcgError
+from mavcg.specs.dimension import Dimension
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from tests.mavcg.cli.in_process import build_in  # noqa: E402
+from tests.mavcg.importers.test_onnx_grouped_attention import ROOM, SIZE, floats, model  # noqa: E402
+from tests.mavcg.model.bounded_run import results_of_lengths  # noqa: E402
+from tests.mavcg.model.test_bounded_rows import assert_same  # noqa: E402
+
+helper = onnx.helper
+MICROSOFT = "com.microsoft"
+DECODER = Path(__file__).parents[3] / "examples/decoder/make_decoder.py"
+
+
+def free(path: Path, *names: str) -> Path:
+    """The model with its tokens, axis 1 of these inputs, free."""
+    graph = onnx.load(path)
+    for value in graph.graph.input:
+        if value.name in names:
+            value.type.tensor_type.shape.dim[1].dim_param = "tokens"
+    onnx.save(graph, path)
+    return path
+
+
+@pytest.mark.parametrize(("packed", "window"), [(True, -1), (False, 3)])
+def test_attention_over_caches(tmp_path: Path, packed: bool, window: int) -> None:
+    """Of one to seven tokens, behind those of earlier runs and first."""
+    heads, random = (4, 2), np.random.default_rng(0)
+    more = {"do_rotary": 1, "local_window_size": window}
+    names = ("q",) if packed else ("q", "k", "v")
+    path = free(model(tmp_path / "m.onnx", 1, 7, heads, packed, more=more), *names)
+    widths = [heads[0] + 2 * heads[1]] if packed else [heads[0], heads[1], heads[1]]
+    reference = onnxruntime.InferenceSession(path)
+    inputs: dict[int, Any] = {}
+    for n, before in ((1, 4), (2, 0), (3, 2), (6, 5), (7, 0)):
+        caches = {f"past_{name}": floats(random, 1, heads[1], ROOM, SIZE) for name in ("key", "value")}
+        of_tokens = {name: floats(random, 1, n, w * SIZE) for name, w in zip(names, widths, strict=True)}
+        last, total = np.array([before + n - 1], np.int32), np.array(before + n, np.int32)
+        inputs[n] = {**of_tokens, **caches, "last": last, "total": total}
+    shapes = {name: (1, None, width * SIZE) for name, width in zip(names, widths, strict=True)}
+    results = results_of_lengths(path, shapes, Dimension("tokens", 1, 7), inputs, (2, 6))
+    for n, (ours, fixed) in results.items():
+        assert ours == (fixed or ours), f"the bits of {n} tokens"
+        keys = int(inputs[n]["total"])
+        expected = reference.run(None, inputs[n])
+        for number, (have, want) in enumerate(zip(ours, expected, strict=True)):
+            near = np.frombuffer(have, np.float32).reshape(want.shape)
+            used = slice(None) if not number else (slice(None), slice(None), slice(keys))
+            np.testing.assert_allclose(near[used], want[used], 2e-5, 2e-5)
+
+
+@pytest.mark.parametrize("level", [0, 4])
+def test_weights_of_four_bits(tmp_path: Path, level: int) -> None:
+    """One to nine tokens: each tile of lines, and none of them."""
+    rng, width, out = np.random.default_rng(0), 80, 37
+    arrays = {
+        "w": rng.integers(0, 256, (out, 3, 16)).astype(np.uint8),
+        "s": rng.uniform(0.05, 0.1, out * 3).astype(np.float32),
+        "b": rng.standard_normal(out).astype(np.float32),
+    }
+    attributes = {"K": width, "N": out, "bits": 4, "block_size": 32, "accuracy_level": level}
+    node = helper.make_node("MatMulNBits", ["x", "w", "s", "", "", "b"], ["y"], "p", domain=MICROSOFT, **attributes)
+    value = helper.make_tensor_value_info
+    constants = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph([node], "g", [value("x", 1, [1, "n", width])], [value("y", 1, None)], constants)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), tmp_path / "m.onnx")
+    inputs = {n: {"x": rng.standard_normal((1, n, width)).astype(np.float32)} for n in range(1, 10)}
+    assert_same(tmp_path / "m.onnx", {"x": (1, None, width)}, Dimension("n", 1, 9), inputs, (3, 8))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", ["0", "4"])
+def test_a_text(tmp_path: Path, cores: tuple[str, str], level: str) -> None:
+    """Prompts of several lengths and single tokens, whose caches are states, beside onnxruntime."""
+    path = tmp_path / "decoder.onnx"
+    run_decoder_writer(path, level)
+    states = ("--state", "past_key_values.*=present.*")
+    given = ("--shape", "input_ids=1x1..16", *states, "--cores", cores[1], "-o", "libdecoder.so")
+    build_in(tmp_path, "decoder.onnx", *given)
+    session, random = onnxruntime.InferenceSession(path), np.random.default_rng(0)
+    caches = {i.name: np.zeros(i.shape, np.float32) for i in session.get_inputs() if i.name.startswith("past")}
+    with package.load(tmp_path / "libdecoder.so", threads=2) as decoder:
+        assert decoder.dimensions == {"tokens": (1, 16)} and len(decoder.states) == 4
+        before = 0
+        for count in (16, 1, 1, 5, 16, 2, 3, 1, 7):
+            total = before + count
+            feed = {
+                "input_ids": random.integers(0, 512, (1, count)),
+                "seqlens_k": np.array([total - 1], np.int32),
+                "total_sequence_length": np.array(total, np.int32),
+            }
+            want, *present = session.run(None, feed | caches)
+            caches.update(zip(caches, present, strict=True))
+            saved = decoder.save_state()
+            (have,) = decoder.run(*(feed[tensor.name] for tensor in decoder.inputs))
+            assert np.abs(have - want).max() <= (2e-5 if level == "0" else 0.05) * np.abs(want).max()
+            decoder.restore_state(saved)
+            (again,) = decoder.run(*(feed[tensor.name] for tensor in decoder.inputs))
+            assert again.tobytes() == have.tobytes()
+            before = total
+        with pytest.raises(MavcgError, match="do not fit"):
+            decoder.run(np.zeros((1, 17), np.int64), np.array([16], np.int32), np.array(17, np.int32))
+
+
+def run_decoder_writer(path: Path, level: str) -> None:
+    """Write the example's decoder of the smallest size."""
+    import runpy
+    import sys
+    from unittest import mock
+
+    arguments = [str(DECODER), str(path), "--size", "tiny", "--accuracy-level", level]
+    with mock.patch.object(sys, "argv", arguments):
+        runpy.run_path(str(DECODER), run_name="__main__")
