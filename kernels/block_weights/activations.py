@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.block_weights.spec import END_BYTES, QuantizedBlocks
+from mavcg.kernels.block_weights.spec import END_BYTES, PAIR_TERMS, QuantizedBlocks
 from mavcg.kernels.builder.arithmetic import convert, larger
 from mavcg.kernels.builder.emit import (
     F32,
@@ -13,7 +13,6 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
-    element_bytes,
     finish_rows,
     for_range,
     intrinsic,
@@ -27,11 +26,10 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import decode, load_lanes, minimum, shuffle
 from mavcg.reference.block_weights import LARGEST
-from mavcg.specs.kernel import Machine
+from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
-LANES = 8  # of the vectors on every core: a divisor of every block
-SIZE = element_bytes(F32)
+LANES = PAIR_TERMS  # of the vectors on every core: a divisor of every block
 
 
 def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Machine) -> ir.Function:
@@ -40,25 +38,31 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
     x, numbers, ends = (operand(b, i, name) for i, name in enumerate(("x", "numbers", "ends")))
     whole, rest = divmod(spec.x.length, spec.block)
 
-    def block(line: Value, number: Value, index: Value, used: int) -> None:
-        """Emit a block. number: of all lines; index: in its line. used: terms that the line has of it."""
-        terms = address(b, line, scale_index(b, index, spec.block * spec.x.step * SIZE), "terms")
-        to = address(b, numbers, scale_index(b, number, spec.block), "block_numbers")
-        scale, total = _quantize(b, spec, terms, to, used)
-        end = address(b, ends, scale_index(b, number, END_BYTES))
-        b.store(scale, end, align=4)
-        b.store(total, address(b, end, 4), align=4)
+    together = 1 + spec.paired  # lines whose numbers lie side by side
 
     def row(index: Value) -> None:
         line_number, piece = decode(b, index, (spec.x.count, spec.pieces))
-        line = address(b, x, scale_index(b, line_number, spec.x.pitch * SIZE))
+        line = address(b, x, scale_index(b, line_number, spec.x.pitch * F32_BYTES))
+        line_ends = address(b, ends, scale_index(b, line_number, F32_BYTES))
+        half = b.and_(line_number, const(together - 1))
+        line_numbers = address(b, numbers, scale_index(b, b.sub(line_number, half), spec.blocks * spec.block))
+        line_numbers = address(b, line_numbers, scale_index(b, half, PAIR_TERMS))
+
+        def block(number: Value, used: int) -> None:
+            """Emit a block, of which the line has `used` terms."""
+            terms = address(b, line, scale_index(b, number, spec.block * spec.x.step * F32_BYTES), "terms")
+            to = address(b, line_numbers, scale_index(b, number, spec.block * together), "block_numbers")
+            scale, total = _quantize(b, spec, terms, to, used)
+            end = address(b, line_ends, scale_index(b, number, spec.x.count * END_BYTES))
+            b.store(scale, end, align=4)
+            b.store(b.mul(total, const(spec.factor, I32)), address(b, end, spec.x.count * F32_BYTES), align=4)
+
         first = scale_index(b, piece, spec.row_blocks)
-        before = scale_index(b, line_number, spec.blocks)
         end = minimum(b, b.add(first, const(spec.row_blocks)), const(whole))
-        repeat(b, first, end, lambda i: block(line, b.add(before, i), i, spec.block), "block")
+        repeat(b, first, end, lambda number: block(number, spec.block), "block")
         if rest:
             with b.if_then(b.icmp_signed("==", piece, const(spec.pieces - 1))):
-                block(line, b.add(before, const(whole)), const(whole), rest)
+                block(const(whole), rest)
 
     return finish_rows(b, row)
 
@@ -69,13 +73,13 @@ def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, u
     whole = used // LANES * LANES
 
     def load(at: Value, count: int) -> Value:
-        place = address(b, terms, scale_index(b, at, spec.x.step * SIZE))
+        place = address(b, terms, scale_index(b, at, spec.x.step * F32_BYTES))
         if spec.x.step == 1:
             loaded = load_lanes(b, place, F32, LANES, count, "x")
         else:
             loaded = zeros
             for i in range(count):
-                one = b.load(address(b, place, i * spec.x.step * SIZE), align=SIZE, typ=F32)
+                one = b.load(address(b, place, i * spec.x.step * F32_BYTES), align=F32_BYTES, typ=F32)
                 loaded = b.insert_element(loaded, one, const(i, I32))
         return (
             loaded if count == LANES else shuffle(b, loaded, zeros, [*range(count), *range(LANES + count, 2 * LANES)])
@@ -102,7 +106,7 @@ def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, u
     def round_terms(at: Value, total: Value, count: int) -> Value:
         rounded = intrinsic(b, "roundeven", [b.fmul(load(at, count), factors)])
         whole_numbers = convert(b, rounded, "f32", "i8")
-        b.store(whole_numbers, address(b, to, at), align=1)
+        b.store(whole_numbers, address(b, to, scale_index(b, at, 1 + spec.paired)), align=1)
         return b.add(total, b.sext(whole_numbers, with_element(total, I32)))
 
     nothing = ir.Constant(vector(I32, LANES), [0] * LANES)
@@ -115,7 +119,7 @@ def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, u
         total = round_terms(const(whole), total, used - whole)
     filled = -(-used // LANES) * LANES
     for at in range(filled, spec.block, LANES):
-        b.store(ir.Constant(vector(I8, LANES), [0] * LANES), address(b, to, at), align=1)
+        b.store(ir.Constant(vector(I8, LANES), [0] * LANES), address(b, to, at * (1 + spec.paired)), align=1)
     return b.fdiv(largest, top), _sum_of_lanes(b, total)
 
 

@@ -2,6 +2,7 @@
 
 The numbers of a vector of channels come as units of 32 bits (packing.py). A chunk of a sum is at most CHUNK_TERMS
 terms, which all partial sums of 16 bits hold: of eight products of two neighbouring terms, at most 8 * 2 * 15 * 127.
+Activations of several lines come in pairs of lines (spec.py), of which products of matrices take eight terms at once.
 """
 
 from collections.abc import Sequence
@@ -10,62 +11,139 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.block_weights.packing import UNIT_BYTES, BlockFormat
-from mavcg.kernels.builder.emit import I8, I16, I32, address, broadcast_lane, call_intrinsic, number, splat
+from mavcg.kernels.block_weights.spec import PAIR_TERMS
+from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, broadcast_lane, call_intrinsic, number, splat
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.kernels.int8.micro_kernel import MADD, MADDUBS
-from mavcg.kernels.int8.register_tile import ProductForm, form_of
+from mavcg.kernels.int8.register_tile import MATRIX_GROUP, ProductForm, form_of
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
 CHUNK_TERMS = 32
 GROUP = 4  # neighbouring terms of a channel in 32 bits of 8-bit numbers
 WIDE_WORDS = 4  # groups of activations in a load of 16 bytes, of which NEON multiplies by lane
+FEWEST_CHAINS = 4  # sums that hide the latency of a product; with fewer, the halves of bytes have a sum each
 
 
-def product_form(machine: Machine, panel: int) -> ProductForm:
-    """Return the machine's products of 8 bits, with registers no longer than a panel."""
+def product_form(machine: Machine, panel: int, paired: bool, bits: int) -> ProductForm:
+    """Return the machine's products of 8 bits, with registers no longer than a panel. paired: of pairs of lines."""
+    if paired and machine.matrix_product:
+        return form_of(machine, panel, "i8" if bits == 4 else "u8", packed=MATRIX_GROUP)
     return form_of(machine, panel, "u8", together=CHUNK_TERMS // GROUP)
 
 
 class IntegerTerms:
-    """Emitter of the sums of a chunk for some lines of activations and vectors of channels."""
+    """Emitter of exact sums for `lines` lines of activations and `vectors` vectors of channels.
 
-    def __init__(self, b: ir.IRBuilder, form: ProductForm, weights: BlockFormat) -> None:
-        self.b, self.kind, self.lanes, self.weights = b, form.kind, form.lanes, weights
+    Accumulators are [row][column]: a line by a vector of channels; or, of products of matrices, a pair of lines by half
+    a vector, as [channel, line] with two of each.
+    """
+
+    def __init__(
+        self, b: ir.IRBuilder, form: ProductForm, weights: BlockFormat, lines: int, vectors: int, paired: bool
+    ) -> None:
+        self.b, self.form, self.kind, self.lanes, self.weights = b, form, form.kind, form.lanes, weights
+        self.lines, self.vectors, self.paired = lines, vectors, paired
         self.split = weights.bits == 4 or form.kind == "maddubs"  # bytes into halves, of which sums of 16 bits hold 32
-        self.signed = not self.split and form.kind != "vnni"  # numbers of 8 bits as i8, less 128
+        self.signed = not self.split and form.kind in ("sdot", "mull")  # numbers of 8 bits as i8, less 128
 
     @property
     def middle(self) -> int:
         """The difference of a number from the factor that is multiplied in its place."""
         return 128 if self.signed else 0
 
-    def sums(self, panel: Value, lines: Sequence[Value], vectors: int, terms: int) -> list[list[Value]]:
-        """Return i32 sums [line][vector] of a chunk.
+    @property
+    def columns(self) -> int:
+        """Accumulators of a row."""
+        return self.vectors * (1 + self.form.matrix)
 
-        panel: its first unit. lines: the chunk's activations of each line. terms: of the chunk, a multiple of 8.
+    @property
+    def accumulators(self) -> int:
+        """Accumulators of all lines."""
+        return (-(-self.lines // 2) if self.form.matrix else self.lines) * self.columns
+
+    def of_lines(self, numbers: Value, typ: ir.Type) -> list[Value]:
+        """Return a number of each line, which lie one after the other, as vectors by which its row is multiplied."""
+        b, rows = self.b, list[Value]()
+        for line in range(0, self.lines, 1 + self.form.matrix):
+            place = address(b, numbers, line * GROUP)
+            if self.form.matrix and line + 1 < self.lines:
+                both = b.load(place, name="of_lines", align=4, typ=ir.VectorType(typ, 2))
+                rows.append(shuffle(b, both, both, (0, 1) * (self.lanes // 2)))
+            else:
+                rows.append(splat(b, b.load(place, name="of_line", align=4, typ=typ), self.lanes))
+        return rows
+
+    def of_channels(self, x: Value) -> list[Value]:
+        """Return a vector of channels as vectors by which its columns are multiplied."""
+        if not self.form.matrix:
+            return [x]
+        return [shuffle(self.b, x, x, (i, i, i + 1, i + 1)) for i in (0, 2)]
+
+    def by_line(self, accumulators: Values) -> list[Value]:
+        """Return the vectors of each line: [line * vectors + vector]."""
+        if not self.form.matrix:
+            return list(accumulators)
+        vectors = []
+        for line in range(self.lines):
+            for v in range(self.vectors):
+                first = line // 2 * self.columns + 2 * v
+                lanes = range(line % 2, 2 * self.lanes, 2)
+                vectors.append(shuffle(self.b, accumulators[first], accumulators[first + 1], lanes))
+        return vectors
+
+    def add(self, totals: Values, panel: Value, places: Sequence[Value], terms: int) -> Values:
+        """Return totals plus the products of a chunk.
+
+        panel: its first unit. places: its activations, of each line or pair. terms: of the chunk, a multiple of 8.
         """
-        acc: dict[tuple[int, int, int], Value] = {}
-        inputs = [_Activations(self.b, line, terms, self.lanes, self.kind in ("sdot", "mull")) for line in lines]
+        x = _Activations(self.b, places, terms, self.lanes, self.kind in ("sdot", "mull"), self.paired)
+        if self.form.matrix:
+            return self._add_matrices(totals, panel, x, terms)
+        in_16_bits = self.kind == "maddubs" or (self.kind == "mull" and not self.signed)
+        several = self.split and (self.weights.bits == 8 or (not in_16_bits and len(totals) < FEWEST_CHAINS))
+        acc: dict[tuple[int, int], Value] = {}
+        if self.kind in ("sdot", "vnni"):
+            acc = {(i, 0): total for i, total in enumerate(totals)}
         of_unit = self.weights.unit_terms // GROUP
         for unit in range(terms // self.weights.unit_terms):
-            for v in range(vectors):
-                offset = (unit * self.weights.panel + v * self.lanes) * UNIT_BYTES
-                for half, numbers in enumerate(self._numbers(address(self.b, panel, offset))):
-                    for line, x in enumerate(inputs):
-                        key = line, v, half
-                        acc[key] = self._add(acc.get(key), numbers, x.group(unit * of_unit + half % of_unit))
-        return [[self._total(acc, line, v) for v in range(vectors)] for line in range(len(lines))]
+            numbers = [self._numbers(panel, unit, v) for v in range(self.vectors)]
+            for half in range(len(numbers[0])):
+                for line in range(self.lines):
+                    group = x.group(line, unit * of_unit + half % of_unit)
+                    for v in range(self.vectors):
+                        key = line * self.vectors + v, half if several else 0
+                        acc[key] = self._add_products(acc.get(key), numbers[v][half], group)
+        return tuple(
+            self._total(total, [acc[i, half] for half in range(1 + several)]) for i, total in enumerate(totals)
+        )
 
-    def _numbers(self, place: Value) -> list[Value]:
+    def _numbers(self, panel: Value, unit: int, v: int) -> list[Value]:
         """Return the bytes of a vector's units as factors: halves of bytes, or whole ones."""
         b = self.b
+        place = address(b, panel, (unit * self.weights.panel + v * self.lanes) * UNIT_BYTES)
         units = b.load(place, name="w", align=1, typ=ir.VectorType(I8, self.lanes * UNIT_BYTES))
         if self.split:
             return [b.and_(units, number(units, 15)), b.lshr(units, number(units, 4))]
         return [b.xor(units, number(units, self.middle))] if self.signed else [units]
 
-    def _add(self, total: Value | None, numbers: Value, x: Value) -> Value:
+    def _add_matrices(self, totals: Values, panel: Value, x: "_Activations", terms: int) -> Values:
+        """Return totals plus a chunk's products of two channels' and two lines' eight terms."""
+        b, results = self.b, list(totals)
+        name = f"llvm.aarch64.neon.{self.kind}.v4i32.v16i8"
+        each = PAIR_TERMS // self.weights.unit_terms
+        for eight in range(terms // PAIR_TERMS):
+            for v in range(self.vectors):
+                low, high = (part for i in range(each) for part in self._numbers(panel, eight * each + i, v))
+                near, far = (b.bitcast(part, ir.VectorType(I32, self.lanes)) for part in (low, high))
+                for half, lanes in enumerate(((0, 4, 1, 5), (2, 6, 3, 7))):  # zip1, zip2
+                    channels = b.bitcast(shuffle(b, near, far, lanes), low.type)
+                    for pair in range(len(x.places)):
+                        i = (pair * self.vectors + v) * 2 + half
+                        results[i] = call_intrinsic(b, name, results[i].type, results[i], channels, x.pair(pair, eight))
+        return tuple(results)
+
+    def _add_products(self, total: Value | None, numbers: Value, x: Value) -> Value:
         """Return a partial sum plus the products of a group; None: 0."""
         b, of_sums = self.b, ir.VectorType(I32, self.lanes)
         if self.kind == "sdot":
@@ -84,21 +162,23 @@ class IntegerTerms:
                 product = self._add_neighbours(product, widen=True)
         return product if total is None else b.add(total, product)
 
-    def _total(self, acc: dict[tuple[int, int, int], Value], line: int, v: int) -> Value:
-        """Return the i32 sum of a line and vector from its partial sums of both halves of bytes."""
+    def _total(self, total: Value, parts: Sequence[Value]) -> Value:
+        """Return a total plus a chunk's partial sums, of both halves of bytes if there are two.
+
+        Sums that begin at the total have it.
+        """
         b = self.b
-        halves = [acc[key] for key in ((line, v, 0), (line, v, 1)) if key in acc]
-        by_weight = self.weights.bits == 8 and self.split  # the upper half of a byte counts 16 times
+        if self.kind in ("sdot", "vnni"):
+            return parts[0] if len(parts) == 1 else b.add(*parts)
         if self.kind == "maddubs":
-            weighted = zip(halves, (1, 16), strict=True) if by_weight else [(b.add(*halves), 1)]
+            factors = (1, 16)[: len(parts)]  # the upper half of a byte of 8 bits counts 16 times
             name, of_sums = f"llvm.x86.{MADD[self.lanes]}", ir.VectorType(I32, self.lanes)
-            low, *high = (call_intrinsic(b, name, of_sums, half, number(half, factor)) for half, factor in weighted)
-            return b.add(low, high[0]) if high else low
-        if self.kind == "mull":
-            if self.signed:
-                return self._add_neighbours(halves[0])
-            return self._add_neighbours(self._add_neighbours(b.add(*halves)), widen=True)
-        return halves[0] if len(halves) == 1 else b.add(*halves)
+            for part, factor in zip(parts, factors, strict=True):
+                total = b.add(total, call_intrinsic(b, name, of_sums, part, number(part, factor)))
+            return total
+        if self.signed:
+            return b.add(total, self._add_neighbours(parts[0]))
+        return b.add(total, self._add_neighbours(self._add_neighbours(parts[0]), widen=True))
 
     def _add_neighbours(self, x: Value, widen: bool = False) -> Value:
         """Return sums of neighbouring lanes. widen: from 16 to 32 bits before they are added."""
@@ -109,32 +189,44 @@ class IntegerTerms:
 
 
 class _Activations:
-    """A line's activations of a chunk: each group in all lanes of a vector, loaded where it is first used.
+    """The activations of a chunk: each group in all lanes of a vector, loaded where it is first used.
 
-    by_lane: True if several groups are loaded at once, of which products take a lane.
+    places: of each line, or pair of lines. by_lane: True if several groups are loaded at once, of which products take a
+    lane.
     """
 
-    def __init__(self, b: ir.IRBuilder, line: Value, terms: int, lanes: int, by_lane: bool) -> None:
-        self.b, self.line, self.groups, self.lanes, self.by_lane = b, line, terms // GROUP, lanes, by_lane
-        self.loaded: dict[int, Value] = {}
+    def __init__(
+        self, b: ir.IRBuilder, places: Sequence[Value], terms: int, lanes: int, by_lane: bool, paired: bool
+    ) -> None:
+        self.b, self.places, self.groups, self.lanes = b, places, terms // GROUP, lanes
+        self.by_lane, self.paired = by_lane, paired
+        self.loaded: dict[tuple[int, int], Value] = {}
 
-    def group(self, index: int) -> Value:
-        """Return a group as bytes."""
-        if index not in self.loaded:
-            self._load(index)
-        return self.b.bitcast(self.loaded[index], ir.VectorType(I8, self.lanes * GROUP))
+    def group(self, line: int, index: int) -> Value:
+        """Return a group of a line as bytes."""
+        b, bytes = self.b, ir.VectorType(I8, self.lanes * GROUP)
+        eight, odd = divmod(index, PAIR_TERMS // GROUP)
+        # The word of the group, counted from the place: in a pair the lines take turns, eight terms each.
+        place, word = line, index
+        if self.paired:
+            place, word = line // 2, eight * WIDE_WORDS + line % 2 * (PAIR_TERMS // GROUP) + odd
+        words = self.groups * (1 + self.paired)
+        if self.by_lane:
+            first = word // WIDE_WORDS * WIDE_WORDS
+            wide = self._load(place, first, min(WIDE_WORDS, words - first))
+            return b.bitcast(broadcast_lane(b, wide, word - first, self.lanes), bytes)
+        return b.bitcast(splat(b, self._load(place, word, 1), self.lanes), bytes)
 
-    def _load(self, index: int) -> None:
-        b = self.b
-        if not self.by_lane:
-            word = b.load(address(b, self.line, GROUP * index), name="x4", align=1, typ=I32)
-            self.loaded[index] = splat(b, word, self.lanes)
-            return
-        first = index // WIDE_WORDS * WIDE_WORDS
-        count = min(WIDE_WORDS, self.groups - first)
-        wide = b.load(address(b, self.line, GROUP * first), name="xs", align=1, typ=ir.VectorType(I32, count))
-        for i in range(count):
-            self.loaded[first + i] = broadcast_lane(b, wide, i, self.lanes)
+    def pair(self, number: int, eight: int) -> Value:
+        """Return eight terms of the first line of a pair, then of the second, as bytes."""
+        return self.b.bitcast(self._load(number, eight * WIDE_WORDS, WIDE_WORDS), ir.VectorType(I8, 2 * PAIR_TERMS))
+
+    def _load(self, place: int, word: int, count: int) -> Value:
+        if (place, word) not in self.loaded:
+            typ = ir.VectorType(I32, count) if count > 1 else I32
+            at = address(self.b, self.places[place], word * GROUP)
+            self.loaded[place, word] = self.b.load(at, name="xs", align=1, typ=typ)
+        return self.loaded[place, word]
 
 
 def _zero(typ: ir.VectorType) -> ir.Constant:

@@ -14,7 +14,7 @@ from llvmlite import ir
 from mavcg.kernels.block_weights.activations import emit_quantized_blocks
 from mavcg.kernels.block_weights.integer_terms import CHUNK_TERMS, IntegerTerms, product_form
 from mavcg.kernels.block_weights.packing import UNIT_BYTES
-from mavcg.kernels.block_weights.spec import END_BYTES, BlockProduct, QuantizedBlocks, lower_block_matmul
+from mavcg.kernels.block_weights.spec import END_BYTES, BlockProduct, QuantizedBlocks, in_pairs, lower_block_matmul
 from mavcg.kernels.builder.emit import (
     F16,
     F32,
@@ -37,15 +37,20 @@ from mavcg.kernels.builder.emit import (
     splat,
 )
 from mavcg.kernels.builder.nest import load_lanes, store_lanes
+from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
 CHAINS = 2  # partial sums of a block of f32 activations
 
 
-def tile_lines(machine: Machine, quantize: bool) -> int:
-    """Return the lines of a register tile: those of f32 activations have CHAINS accumulators a vector beside the
-    sums."""
+def tile_lines(machine: Machine, product: ProductForm, quantize: bool) -> int:
+    """Return the lines of a register tile: as many as registers hold sums of a block and of all blocks before it.
+
+    Those of f32 activations have CHAINS accumulators a vector beside the sums.
+    """
+    if quantize and product.kind == "vnni" and machine.vector_registers >= 32:
+        return 8
     return 4 if quantize or machine.vector_registers >= 32 else 2
 
 
@@ -53,12 +58,13 @@ def tile_lines(machine: Machine, quantize: bool) -> int:
 class _Tile:
     """Some lines of a row of work.
 
-    lines: their first activations, or numbers. ends: of QuantizedBlocks; none of f32 activations. outs: their outputs
-    at the panel's first channel.
+    count: lines. lines: their first activations, or numbers. ends: of QuantizedBlocks, at the first block; unused of
+    f32 activations. outs: their outputs at the panel's first channel.
     """
 
-    lines: Sequence[Value]
-    ends: Sequence[Value]
+    count: int
+    lines: Value
+    ends: Value
     outs: Sequence[Value]
 
 
@@ -73,10 +79,11 @@ class _Panel:
 
     def __init__(self, b: ir.IRBuilder, spec: BlockProduct, machine: Machine) -> None:
         self.b, self.spec, self.form = b, spec, spec.weights
-        self.product = product_form(machine, spec.weights.panel)
+        self.paired = spec.quantize and in_pairs(spec.x)
+        self.product = product_form(machine, spec.weights.panel, self.paired, spec.weights.bits)
         self.lanes = self.product.lanes
         self.vectors = spec.weights.panel // self.lanes
-        self.most_lines = tile_lines(machine, spec.quantize)
+        self.most_lines = tile_lines(machine, self.product, spec.quantize)
         names = [
             *(("numbers", "ends") if spec.quantize else ("x",)),
             "weights",
@@ -111,25 +118,25 @@ class _Panel:
         """Emit `count` lines from number `first` on."""
         b, spec = self.b, self.spec
         note_tile(b, count, self.vectors)
-        numbers = [b.add(first, const(i)) for i in range(count)]
         if spec.quantize:
-            steps = {"numbers": spec.blocks * self.form.block, "ends": spec.blocks * END_BYTES}
+            lines = address(
+                b, self.operands["numbers"], scale_index(b, first, spec.blocks * self.form.block), "numbers"
+            )
+            ends = address(b, self.operands["ends"], scale_index(b, first, F32_BYTES), "ends")
         else:
-            steps = {"x": spec.x.pitch * F32_BYTES}
-        lines, *ends = (
-            [address(b, self.operands[name], scale_index(b, i, step), name) for i in numbers]
-            for name, step in steps.items()
-        )
+            lines = ends = address(b, self.operands["x"], scale_index(b, first, spec.x.pitch * F32_BYTES), "x")
         channel = scale_index(b, panel, self.form.panel)
         out = address(b, self.operands["out"], scale_index(b, channel, spec.out.step * F32_BYTES))
-        outs = [address(b, out, scale_index(b, i, spec.out.pitch * F32_BYTES)) for i in numbers]
-        sums = self.blocks(weights, _Tile(lines, ends[0] if ends else [], outs))
+        out = address(b, out, scale_index(b, first, spec.out.pitch * F32_BYTES))
+        outs = [address(b, out, i * spec.out.pitch * F32_BYTES) for i in range(count)]
+        sums = self.blocks(weights, _Tile(count, lines, ends, outs))
         self.store(panel, channel, outs, sums)
 
     def blocks(self, weights: Value, tile: _Tile) -> Values:
         """Emit the loop over blocks; return the sums [line * vectors + vector]."""
         b, spec, block = self.b, self.spec, self.form.block
-        start: Values = (f32_splat(0.0, self.lanes),) * (len(tile.lines) * self.vectors)
+        count = self.terms_of(tile).accumulators if spec.quantize else tile.count * self.vectors
+        start: Values = (f32_splat(0.0, self.lanes),) * count
         add = self.add_integers if spec.quantize else self.add_floats
 
         def whole_block(index: Value, acc: Values) -> Values:
@@ -140,45 +147,48 @@ class _Panel:
         if spec.blocks > whole:
             last = address(b, weights, whole * self.form.block_bytes)
             acc = add(tile, const(whole), last, spec.x.length % block, acc)
-        return acc
+        return tuple(self.terms_of(tile).by_line(acc)) if spec.quantize else acc
+
+    def terms_of(self, tile: _Tile) -> IntegerTerms:
+        """Return the emitter of exact sums for a tile."""
+        return IntegerTerms(self.b, self.product, self.form, tile.count, self.vectors, self.paired)
 
     def add_integers(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
-        """Return the sums plus those of a block of quantised activations."""
-        b, form, vectors = self.b, self.form, self.vectors
-        of_terms = IntegerTerms(b, self.product, form)
-        at = scale_index(b, index, form.block)
-        lines = [address(b, line, at) for line in tile.lines]
+        """Return the accumulators plus a block of quantised activations."""
+        b, spec, form, of_terms = self.b, self.spec, self.form, self.terms_of(tile)
+        together = 1 + self.paired
+        here = address(b, tile.lines, scale_index(b, index, form.block * together))
+        lines = [address(b, here, i * spec.blocks * form.block) for i in range(0, tile.count, together)]
+        end = address(b, tile.ends, scale_index(b, index, spec.x.count * END_BYTES))
+        sums = of_terms.of_lines(address(b, end, spec.x.count * F32_BYTES), I32)
         chunk = CHUNK_TERMS if terms % CHUNK_TERMS == 0 else 8
+        columns, zero = of_terms.columns, ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        # Without zero points the sums of activations come times the middle of the numbers' range, negative.
+        starts = [zero if form.zeros or of_terms.middle else total for total in sums]
+        totals: Values = tuple(start for start in starts for _ in range(columns))
+
+        def add_chunk(first: Value, totals: Values) -> Values:
+            units = address(b, weights, scale_index(b, first, form.panel * UNIT_BYTES // form.unit_terms))
+            places = [address(b, line, scale_index(b, first, together)) for line in lines]
+            return of_terms.add(totals, units, places, chunk)
+
         if terms == chunk:
-            sums = tuple(total for row in of_terms.sums(weights, lines, vectors, chunk) for total in row)
+            totals = add_chunk(const(0), totals)
         else:
-            zero = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-
-            def add_chunk(first: Value, totals: Values) -> Values:
-                units = address(b, weights, scale_index(b, first, form.panel * UNIT_BYTES // form.unit_terms))
-                here = [address(b, line, first) for line in lines]
-                more = [total for row in of_terms.sums(units, here, vectors, chunk) for total in row]
-                return tuple(b.add(x, y) for x, y in zip(totals, more, strict=True))
-
-            sums = for_range(b, const(0), const(terms), chunk, (zero,) * len(acc), add_chunk, "chunk")
-        ends = [address(b, end, scale_index(b, index, END_BYTES)) for end in tile.ends]
-        scales = [b.load(end, name="x_scale", align=4, typ=F32) for end in ends]
-        totals = [b.load(address(b, end, 4), name="x_sum", align=4, typ=I32) for end in ends]
+            totals = for_range(b, const(0), const(terms), chunk, totals, add_chunk, "chunk")
+        scales = of_terms.of_lines(end, F32)
+        w_scales = [part for v in range(self.vectors) for part in of_terms.of_channels(self.scale(weights, v))]
+        if form.zeros:
+            zeros = [b.sub(self.zero_points(weights, v), number(zero, of_terms.middle)) for v in range(self.vectors)]
+            shares = [part for x in zeros for part in of_terms.of_channels(x)]
+            totals = tuple(
+                b.sub(total, b.mul(shares[i % columns], sums[i // columns])) for i, total in enumerate(totals)
+            )
         results = []
-        for line, (x_scale, x_sum) in enumerate(zip(scales, totals, strict=True)):
-            for v in range(vectors):
-                exact = b.sub(sums[line * vectors + v], self.zero_share(weights, v, x_sum, of_terms.middle))
-                scale = b.fmul(self.scale(weights, v), splat(b, x_scale, self.lanes))
-                results.append(fma(b, b.sitofp(exact, scale.type), scale, acc[line * vectors + v]))
+        for i, total in enumerate(totals):
+            scale = b.fmul(w_scales[i % columns], scales[i // columns])
+            results.append(fma(b, b.sitofp(total, scale.type), scale, acc[i]))
         return tuple(results)
-
-    def zero_share(self, weights: Value, v: int, x_sum: Value, middle: int) -> Value:
-        """Return what the zero points of a vector add to exact sums of numbers less `middle`."""
-        b = self.b
-        if not self.form.zeros:
-            return splat(b, b.mul(x_sum, const(self.form.middle - middle, I32)), self.lanes)
-        zeros = self.zero_points(weights, v)
-        return b.mul(b.sub(zeros, number(zeros, middle)), splat(b, x_sum, self.lanes))
 
     def zero_points(self, weights: Value, v: int) -> Value:
         """Return the zero points of a vector of channels, i32."""
@@ -198,7 +208,7 @@ class _Panel:
         """Return the sums plus those of a block of f32 activations, of which there are `terms`."""
         b, spec, vectors = self.b, self.spec, self.vectors
         at = scale_index(b, index, self.form.block * spec.x.step * F32_BYTES)
-        lines = [address(b, line, at) for line in tile.lines]
+        lines = [address(b, address(b, tile.lines, i * spec.x.pitch * F32_BYTES), at) for i in range(tile.count)]
         if self.form.zeros:
             zeros = [b.uitofp(self.zero_points(weights, v), ir.VectorType(F32, self.lanes)) for v in range(vectors)]
         else:

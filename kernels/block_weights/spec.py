@@ -17,6 +17,7 @@ from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.packed_constant import PackedConstant, WeightParts
 from mavcg.specs.serialize import spec_format
 
+PAIR_TERMS = 8  # neighbouring terms of a line, beside which lie those of the other line of a pair
 ROW_TERMS = 1024  # activations that a row of work quantises
 END_BYTES = 8  # of a block's scale, f32, and sum of numbers, i32
 ALIGNMENT = 64  # of the parts of a workspace, in bytes
@@ -33,17 +34,25 @@ class Lines:
     step: int
 
 
+def in_pairs(x: Lines) -> bool:
+    """Return True if the quantised numbers of two lines lie side by side."""
+    return x.count > 1
+
+
 @spec_format("quantized_blocks")
 @dataclass(frozen=True)
 class QuantizedBlocks(KernelSpec):
     """Lines of f32 as whole numbers of 8 bits, with a scale for each block (reference/block_weights.py).
 
-    A row of work is `row_blocks` blocks of a line. Operands: x, numbers i8 [lines, blocks * block], 0 after a line's
-    end, ends [lines, blocks] of (scale f32, sum of the numbers i32).
+    A row of work is `row_blocks` blocks of a line. Operands: x; numbers i8, 0 after a line's end; ends, of each block
+    the lines' scales, f32, then `factor` times the sums of their numbers, i32. Of a single line numbers are [blocks *
+    block]; of several they are [pairs of lines, blocks * block / PAIR_TERMS, 2, PAIR_TERMS], as products of matrices
+    read them.
     """
 
     x: Lines
     block: int
+    factor: int
 
     @property
     def family(self) -> str:
@@ -57,6 +66,11 @@ class QuantizedBlocks(KernelSpec):
     def blocks(self) -> int:
         """Blocks of a line, the last of which may be partly empty."""
         return -(-self.x.length // self.block)
+
+    @property
+    def paired(self) -> bool:
+        """True if numbers of two lines lie side by side."""
+        return in_pairs(self.x)
 
     @property
     def row_blocks(self) -> int:
@@ -163,10 +177,12 @@ def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], pack
     ends = [Operand(constant=packed), Operand(node.output, written=True), *([Operand(bias)] if bias else [])]
     if not product.quantize:
         return (Step(product, (Operand(x_name), *ends), node.origin),)
-    numbers_bytes = -(-x.count * product.blocks * form.block // ALIGNMENT) * ALIGNMENT
+    lines = x.count + x.count % 2 if in_pairs(x) else x.count
+    numbers_bytes = -(-lines * product.blocks * form.block // ALIGNMENT) * ALIGNMENT
     size = numbers_bytes + x.count * product.blocks * END_BYTES
     read = [Operand(workspace_bytes=size, offset=offset) for offset in (0, numbers_bytes)]
     written = [Operand(workspace_bytes=size, offset=offset, written=True) for offset in (0, numbers_bytes)]
-    quantized = Step(QuantizedBlocks(x, form.block), (Operand(x_name), *written), node.origin)
+    factor = 1 if form.zeros else -form.middle
+    quantized = Step(QuantizedBlocks(x, form.block, factor), (Operand(x_name), *written), node.origin)
     unplaced = BlockProduct(Lines(x.count, x.length, 0, 1), out, form, True, bool(bias))
     return quantized, Step(unplaced, (*read, *ends), node.origin)

@@ -5,6 +5,8 @@ from mavcg.ops.op import Attr, Operator, TypedNode
 
 UNIT_TERMS = 8  # a block is a multiple of these: eight numbers of 4 bits are the 32 bits of a vector's lane
 
+MOST_SUMMED = 1 << 24  # of a block, the possible numbers of all terms: times 127 they fit 32 bits, signed
+
 
 def packed_depth(bits: int, block: int, blocks: int) -> int:
     """Return the bytes of a row of packed numbers. block: numbers of a block; all blocks are stored whole."""
@@ -16,6 +18,8 @@ def check_blocks(case: TypedNode, rows: tuple[int, ...], depth: int) -> None:
     bits, block = case.attr("bits"), case.attr("block")
     if bits not in (4, 8) or block < UNIT_TERMS or block % UNIT_TERMS:
         raise case.fail(f"bits {bits} in blocks of {block}; 4 or 8 bits in blocks of a multiple of {UNIT_TERMS}")
+    if block << bits > MOST_SUMMED:
+        raise case.fail(f"blocks of {block} numbers, whose sums take more than 32 bits; at most {MOST_SUMMED >> bits}")
     blocks = -(-depth // block)
     packed = (*rows, packed_depth(bits, block, blocks))
     if case.type("w", ("u8",)).shape != packed:

@@ -26,6 +26,16 @@ ARM = {
     "a53": Machine("a53", "aarch64", "cortex-a53", ("+neon",), in_order=True),
     "a55": Machine("a55", "aarch64", "cortex-a55", ("+dotprod",), in_order=True, dot_product=True),
     "a76": Machine("a76", "aarch64", "cortex-a76", ("+dotprod",), dot_product=True),
+    "a510": Machine(
+        "a510",
+        "aarch64",
+        "cortex-a510",
+        ("+dotprod", "+i8mm"),
+        in_order=True,
+        dot_product=True,
+        matrix_product=True,
+    ),
+    "x2": Machine("x2", "aarch64", "cortex-x2", ("+dotprod", "+i8mm"), dot_product=True, matrix_product=True),
 }
 # lines, depth, width, bits, block, zero points, bias, quantised activations
 CASES = [
@@ -37,6 +47,9 @@ CASES = [
     (1, 64, 32, 4, 32, False, True, False),
     (5, 70, 21, 4, 16, True, False, False),
     (3, 67, 19, 8, 64, True, True, False),
+    (17, 90, 24, 4, 32, False, True, True),
+    (11, 72, 16, 4, 24, True, False, True),
+    (12, 128, 33, 8, 64, False, False, True),
 ]
 
 
@@ -66,13 +79,20 @@ def graph_of(inputs: list[Any], attrs: dict[str, Any]) -> Graph:
 
 
 def assert_close(computed: np.ndarray, graph: Graph, inputs: list[Any]) -> None:
+    """No further than rounding from the definition's results: of sums as large as those of all magnitudes."""
     (expected,) = evaluate(graph.nodes[0], inputs, wide=True)
-    assert np.abs(computed - expected).max() <= ERROR * np.abs(expected).max()
+    x, w, scales, zeros, bias = inputs
+    bits, block = (graph.nodes[0].attr(name) for name in ("bits", "block"))
+    numbers = unpack_bits(w, bits, scales.shape[1] * block).astype(np.float64).reshape(*scales.shape, block)
+    numbers -= (1 << (bits - 1)) if zeros is None else zeros[..., None]
+    weights = (np.abs(numbers) * scales[..., None]).reshape(len(w), -1)[:, : x.shape[1]]
+    largest = np.abs(x).astype(np.float64) @ weights.T + (0 if bias is None else np.abs(bias))
+    assert np.abs(computed - expected).max() <= ERROR * largest.max()
 
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=[pytest.mark.long] if i in (4, 7) else []) for i, case in enumerate(CASES)],
+    [pytest.param(case, marks=[pytest.mark.long] if i in (4, 7, 9, 10) else []) for i, case in enumerate(CASES)],
     ids=str,
 )
 def test_every_width_computes_the_same(assert_node: Any, case: tuple[Any, ...]) -> None:
@@ -126,7 +146,7 @@ def test_special_activations(assert_node: Any, special: float) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("core", ["a53", "a55"])
+@pytest.mark.parametrize("core", ["a53", "a55", "a510", "x2"])
 def test_emulated_cores_compute_the_same(core: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     cases = [inputs_of(rng, case) for case in CASES]
@@ -147,8 +167,20 @@ def test_cores_use_what_they_have(machine: str, instruction: str, tmp_path: Path
     inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
     node = emulated_node(graph_of(inputs, attrs), {"x0": inputs[0]})
     text = compiled([node], ARM[machine], tmp_path, "asm").read_text()
+    assert "mmla" not in text  # one line has no other to be multiplied with
     assert len(re.findall(instruction, text)) >= 8
     assert not re.search(r"^\s+bl\s", text, re.M)  # it calls nothing
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("core", ["a510", "x2"])
+@pytest.mark.parametrize(("bits", "instruction"), [(4, r"\ssmmla\s"), (8, r"\susmmla\s")])
+def test_lines_of_a_prompt_are_products_of_matrices(core: str, bits: int, instruction: str, tmp_path: Path) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), (8, 64, 32, bits, 32, False, False, True))
+    node = emulated_node(graph_of(inputs, attrs), {"x0": inputs[0]})
+    text = compiled([node], ARM[core], tmp_path, "asm").read_text()
+    assert len(re.findall(instruction, text)) == 32  # of four lines, eight channels and a block of 32 terms
+    assert "sdot" not in text
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -193,6 +225,7 @@ def test_weights_of_the_run_are_refused() -> None:
     [
         ({"bits": 3}, "bits 3 in blocks of 32"),
         ({"block": 12}, "blocks of 12"),
+        ({"block": 1 << 21}, "blocks of 2097152 numbers, whose sums take more than 32 bits"),
         ({"block": 16}, r"w u8\[32,32\] where \[32, 32\] is needed|scales"),
     ],
 )
