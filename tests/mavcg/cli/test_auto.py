@@ -13,11 +13,13 @@ import pytest
 from rich.console import Console
 
 from mavcg.objects.inspection import inspect_library
+from mavcg.profiles.load import load_core
 from mavcg.program.auto_report import show_auto
 from mavcg.program.auto_rounds import AutoResult, DroppedVersion, Round, VersionGain
 from mavcg.program.measurements import load_measurements
 from mavcg.program.perf_runs import this_machine
 from mavcg.program.version_choice import Gain
+from mavcg.program.version_model import model_error
 from mavcg.toolchain.target import host_target
 
 PAGE = Path(__file__).parents[3] / "docs/auto.md"
@@ -172,12 +174,39 @@ unsigned crc(const unsigned char *p, int n, const unsigned *t) {
     return ~c;
 }
 """
+# With these: the eight of an auditor.
+MORE = """
+void divide(int *a, const int *b, int n) { for (int i = 0; i < n; i++) a[i] = a[i] / (b[i] | 1); }
+void small(float *c, const float *a, const float *b, int n) {
+    for (int k = 0; k < n; k++, a += 16, b += 16, c += 16)
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 4; j++) {
+                float s = 0;
+                for (int l = 0; l < 4; l++) s += a[4 * i + l] * b[4 * l + j];
+                c[4 * i + j] = s;
+            }
+}
+void histogram(int *h, const unsigned char *p, int n) { for (int i = 0; i < n; i++) h[p[i]]++; }
+int longest(const char *s) {
+    int best = 0, run = 0;
+    for (; *s; s++) { run = *s == 'a' ? run + 1 : 0; if (run > best) best = run; }
+    return best;
+}
+void sort(int *a, int n) {
+    for (int i = 1; i < n; i++) {
+        int v = a[i], j = i;
+        while (j > 0 && a[j - 1] > v) { a[j] = a[j - 1]; j--; }
+        a[j] = v;
+    }
+}
+"""
+FIGURES = re.compile(r"model: generic ([\d.]+)((?:, [^,]* [\d.]+)+)")
 
 
-def test_without_a_runner_the_model_prices_every_loop_and_what_gains_nothing_goes(mavcg: Any, here: Path) -> None:
-    """Plain loops of integers, for three cores of which two have no published figures."""
-    functions = ("prefix", "chase", "crc")
-    (here / "hot.c").write_text(PLAIN)
+def auto_without_runner(mavcg: Any, here: Path, text: str) -> tuple[dict[tuple[str, str], str], ...]:
+    """(versions that are kept, those that are dropped), each with the reason, of all functions in a C file."""
+    functions = re.findall(r"^\w+ (\w+)\(", text, re.MULTILINE)
+    (here / "hot.c").write_text(text)
     calls = "".join(f"fn={name}\n1 100\n" for name in functions)
     (here / "callgrind.out").write_text(f"# callgrind format\nevents: Ir\nob=app\n{calls}")
     (here / "mavcg.toml").write_text(
@@ -185,11 +214,35 @@ def test_without_a_runner_the_model_prices_every_loop_and_what_gains_nothing_goe
     )
 
     report = json.loads(mavcg("auto", "--json").stdout)
-
     (only,) = report["rounds"]
+    assert report["measured"] is False
     dropped = {(v["function"], v["core"]): v["why"] for v in only["dropped"]}
     kept = {(v["function"], v["core"]): v["how"] for v in only["versions"] if (v["function"], v["core"]) not in dropped}
-    assert len(dropped) + len(kept) == 9 and report["measured"] is False
+    assert len(dropped) + len(kept) == 3 * len(functions)
+    return kept, dropped
+
+
+@pytest.mark.long
+def test_of_eight_plain_functions_no_version_stays_that_gains_nothing_or_of_which_nothing_is_known(
+    mavcg: Any, here: Path
+) -> None:
+    """To the letter: prefix sum, pointer chase, CRC, division, 4x4 products, histogram and two more."""
+    kept, dropped = auto_without_runner(mavcg, here, PLAIN + MORE)
+    assert len(kept) + len(dropped) == 24 and len(dropped) >= 12
+    for (function, core), how in kept.items():
+        if shared := re.search(r"runs the version of ([\w-]+):", how):
+            assert (function, shared[1]) in kept
+            continue
+        figures = FIGURES.search(how)
+        assert figures, (function, core, how)
+        best = max(map(float, re.findall(r" ([\d.]+)(?:,|$)", figures[2])))
+        error = model_error(load_core(core)).fraction
+        assert 1 - float(figures[1]) / best > error - 0.005, (function, core, how)
+
+
+def test_without_a_runner_the_model_prices_every_loop_and_what_gains_nothing_goes(mavcg: Any, here: Path) -> None:
+    """Plain loops of integers, for three cores of which two have no published figures."""
+    kept, dropped = auto_without_runner(mavcg, here, PLAIN)
     assert all(re.search(r"\(model\), (over|within) ", why) for why in dropped.values())
     known = ("of its main loop, model: generic", "runs the version of")
     assert all(any(words in how for words in known) for how in kept.values())  # none of which nothing is known
