@@ -13,6 +13,7 @@ from mavcg.program.profiling.demangle import base_symbol
 
 _BYTES_MAX = 1 << 18  # of one function; a longer one is no kernel, and its disassembly takes seconds
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
+_CALLS = ("bl", "call")
 _JUMP = re.compile(r"j[a-z]+|b|b\.[a-z]+|cbn?z|tbn?z|loopn?e?")
 _ENDS = ("ret", "br", "ud2", "hlt", "brk")
 _TARGET = re.compile(r"(?:.*[ ,#])?#?(0x[0-9a-f]+|\d+)")
@@ -72,11 +73,16 @@ def innermost_loops(code: FunctionCode) -> tuple[InnermostLoop, ...]:
 
 
 def _blocks(code: FunctionCode) -> tuple[list[tuple[Instruction, ...]], list[list[int]]]:
-    """Return the basic blocks in the order of addresses, and the numbers of those that may follow each."""
+    """Return the basic blocks in the order of addresses, and the numbers of those that may follow each.
+
+    A call of a local function without a symbol, whose code is the function's own, may be followed by it.
+    """
     addresses = {i.address for i in code.instructions}
-    targets: dict[int, int] = {}  # address of a jump -> its target in the function
+    inside = addresses - {i.address for i in code.instructions[:1]}  # a call of the first one is a recursion
+    targets: dict[int, int] = {}  # address of a jump or call -> its target in the function
     for i in code.instructions:
-        if _JUMP.fullmatch(i.mnemonic) and (place := _TARGET.fullmatch(i.operands)) and int(place[1], 0) in addresses:
+        reached = inside if i.mnemonic in _CALLS else addresses if _JUMP.fullmatch(i.mnemonic) else ()
+        if reached and (place := _TARGET.fullmatch(i.operands)) and int(place[1], 0) in reached:
             targets[i.address] = int(place[1], 0)
     starts, blocks = set(targets.values()), list[list[Instruction]]()
     ended = True
@@ -84,7 +90,7 @@ def _blocks(code: FunctionCode) -> tuple[list[tuple[Instruction, ...]], list[lis
         if ended or i.address in starts:
             blocks.append([])
         blocks[-1].append(i)
-        ended = _JUMP.fullmatch(i.mnemonic) is not None or i.mnemonic in _ENDS
+        ended = i.address in targets or _JUMP.fullmatch(i.mnemonic) is not None or i.mnemonic in _ENDS
     number = {block[0].address: n for n, block in enumerate(blocks)}
     successors = []
     for n, block in enumerate(blocks):

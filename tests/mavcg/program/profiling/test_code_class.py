@@ -10,6 +10,7 @@ import pytest
 from mavcg.program.profiling.code_class import class_of_code
 from mavcg.program.profiling.code_loops import function_code
 from mavcg.program.profiling.function_classes import COPY, DEPTHWISE, ELEMENTWISE, GEMM, NORM, PACK, POOL
+from mavcg.toolchain.zig import run_zig
 
 SOURCE = Path(__file__).parent / "data" / "kernels.c"
 TARGETS = {
@@ -75,6 +76,42 @@ def test_kernels_are_classed_by_what_they_compute(
     target: str, level: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     assert classes(tmp_path_factory.getbasetemp(), target, level) == CLASS_OF
+
+
+# A product of matrices whose inner loops are in a local function without a symbol of its own, called for each row.
+LOCAL = """
+.globl k
+.type k, %function
+k:
+    stp x29, x30, [sp, #-16]!
+1:  {call}
+    subs x1, x1, #1
+    b.ne 1b
+    ldp x29, x30, [sp], #16
+    ret
+.Lproducts:
+    mov x9, x2
+2:  ldr q0, [x3], #16
+    ldp q1, q2, [x4], #32
+    fmla v16.4s, v1.4s, v0.s[0]
+    fmla v17.4s, v2.4s, v0.s[0]
+    fmla v18.4s, v1.4s, v0.s[1]
+    fmla v19.4s, v2.4s, v0.s[1]
+    fmla v20.4s, v1.4s, v0.s[2]
+    fmla v21.4s, v2.4s, v0.s[2]
+    subs x9, x9, #1
+    b.ne 2b
+    ret
+.size k, .-k
+"""
+
+
+@pytest.mark.parametrize(("call", "expected"), [("bl .Lproducts", GEMM), ("bl elsewhere", ""), ("bl k", "")])
+def test_products_in_a_local_function_without_a_symbol(call: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "k.S").write_text(LOCAL.format(call=call))
+    run_zig("cc", ["-target", "aarch64-linux-musl", "-c", "k.S", "-o", "k.o"], "assembling", tmp_path)
+    code = function_code(tmp_path / "k.o", "k")
+    assert code is not None and class_of_code(code) == expected
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF" + bytes(200), b"text"])
