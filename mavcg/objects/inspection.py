@@ -81,8 +81,10 @@ def growth_percent(
     """
     if single_library_bytes is not None:
         return 100 * (total_bytes - single_library_bytes) / max(1, single_library_bytes)
-    extra = sum(int(s["multi_bytes"]) - int(s["single_bytes"]) for s in summaries) + runtime_bytes
-    return 100 * extra / max(1, total_bytes - extra)
+    single = sum(int(s["single_bytes"]) for s in summaries)
+    extra = sum(int(s["multi_bytes"]) for s in summaries) - single + runtime_bytes
+    # A link of objects to one may save bytes of each, which count to none.
+    return 100 * extra / max(1, single, total_bytes - extra)
 
 
 HAS_SETTINGS = "has_settings"  # key of notes: False if the selector has no MAVCG_CPU_MAP and MAVCG_TRACE

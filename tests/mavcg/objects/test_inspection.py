@@ -41,7 +41,9 @@ def library(folder: Path, *documents: Any) -> Path:
 def test_growth_is_the_extra_over_the_rest() -> None:
     assert growth_percent([], 0, 1000) == 0
     assert growth_percent([module("f", 100, 150)], 50, 1100) == pytest.approx(10)
-    assert growth_percent([module("f", 100, 150), module("g", 10, 10)], 0, 150) == pytest.approx(50)
+    assert growth_percent([module("f", 100, 150), module("g", 10, 10)], 0, 160) == pytest.approx(100 * 50 / 110)
+    # An object of launch's: linking versions and selector to one saves some bytes.
+    assert growth_percent([module("f", 208, 1274)], 3210, 4176) == pytest.approx(100 * (1274 - 208 + 3210) / 208)
     assert growth_percent([module("f", 0, 10)], 0, 10) == 1000  # nothing else in it: a figure, not an error
 
 
