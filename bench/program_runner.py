@@ -108,9 +108,10 @@ class ProgramRunner:
             }
             return buffers[operand.base][operand.index].pointer + operand.offset
 
-        for phase, iteration in self._phases(pointer):
+        for phase, iterations in self._phases(pointer):
             step = program.steps[phase.step]
-            pointers = [pointer(operand) + iteration * operand.stride for operand in phase.operands]
+            moved = [sum(iterations[loop] * stride for loop, stride in operand.strides) for operand in phase.operands]
+            pointers = [pointer(operand) + offset for operand, offset in zip(phase.operands, moved, strict=True)]
             for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
                 call()
             assert fault.unchanged, f"{step.name}: an index does not exist"
@@ -124,17 +125,24 @@ class ProgramRunner:
             for memory, tensor in zip(outputs, program.outputs, strict=True)
         )
 
-    def _phases(self, pointer: Callable[[OperandAddress], int]) -> Iterator[tuple[ProgramPhase, int]]:
-        """Yield the phases to run, with the iteration of their loop."""
-        phases, loops = phases_of(self.program), {loop.begin: loop for loop in self.program.loops}
-        number = 0
-        while number < len(phases):
-            loop = loops.get(number, ProgramLoop(number, number + 1, 1))
-            for iteration in range(loop.trips):
-                if loop.condition is not None and not ctypes.c_uint8.from_address(pointer(loop.condition)).value:
-                    break
-                yield from ((phase, iteration) for phase in phases[loop.begin : loop.end])
-            number = loop.end
+    def _phases(self, pointer: Callable[[OperandAddress], int]) -> Iterator[tuple[ProgramPhase, dict[int, int]]]:
+        """Yield the phases to run, with the iterations of their loops."""
+        phases, iterations = phases_of(self.program), dict[int, int]()
+
+        def body(begin: int, end: int, loops: Sequence[ProgramLoop]) -> Iterator[tuple[ProgramPhase, dict[int, int]]]:
+            number = begin
+            while loops:
+                loop, inside = loops[0], sum(other.begin < loops[0].end for other in loops)
+                yield from ((phase, iterations) for phase in phases[number : loop.begin])
+                for iteration in range(loop.trips):
+                    iterations[loop.number] = iteration
+                    if loop.condition is not None and not ctypes.c_uint8.from_address(pointer(loop.condition)).value:
+                        break
+                    yield from body(loop.begin, loop.end, loops[1:inside])
+                number, loops = loop.end, loops[inside:]
+            yield from ((phase, iterations) for phase in phases[number:end])
+
+        yield from body(0, len(phases), self.program.loops)
 
 
 def phases_of(program: Program) -> Sequence[ProgramPhase]:

@@ -271,16 +271,18 @@ def _loops(
     for loop in program.loops:
         first = len(moving)
         numbers = {  # steps of a loop may share their lists of operands
-            fields[-1] + i: operand.stride
+            fields[-1] + i: stride
             for step, fields in runs[loop.begin : loop.end]
             for i, operand in enumerate(program.steps[step].operands)
-            if operand.stride
+            for number, stride in operand.strides
+            if number == loop.number
         }
+        after = sum(other.begin < loop.end for other in program.loops)  # the first loop that is not in this one
         moving += [f"{{{number}, {stride}}}," for number, stride in numbers.items()]
         condition = _NO_CONDITION if loop.condition is None else len(operands)
         if loop.condition is not None:
             operands.append(loop.condition)
-        loops.append(f"{{{loop.begin}, {loop.end}, {loop.trips}, {condition}, {first}, {len(moving)}}},")
+        loops.append(f"{{{loop.begin}, {loop.end}, {loop.trips}, {condition}, {first}, {len(moving)}, {after}}},")
     return loops, moving
 
 

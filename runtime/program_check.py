@@ -1,5 +1,7 @@
 """Check a program against the limits of the engine's tables."""
 
+from collections.abc import Sequence
+
 from mavcg.errors import MavcgError
 from mavcg.runtime.count_tables import check_counts
 from mavcg.specs.model_program import WORDS, OperandAddress, Program, ProgramLoop
@@ -7,6 +9,7 @@ from mavcg.specs.model_program import WORDS, OperandAddress, Program, ProgramLoo
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
 MAX_STAGES = 32  # a pipeline's: more than a processor has clusters, and two digits in a thread's name
 _MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
+MAX_NESTING = 64  # loops around a step: each takes a frame of the stack of a thread
 MAX_TRIPS = (1 << 31) - 1  # iterations of a loop, which are counted with 32 bits
 _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
 
@@ -28,7 +31,9 @@ def check_program(program: Program) -> None:
             f"model {program.name}: {program.dimensions[0]} with phases or stages; a step's rows are one phase"
         )
     check_counts(program)
-    loop_of = {number: loop for loop in program.loops for number in range(loop.begin, loop.end)}
+    around = dict[int, tuple[ProgramLoop, ...]]()
+    for loop in program.loops:
+        around |= {number: (*around.get(number, ()), loop) for number in range(loop.begin, loop.end)}
     for number, step in enumerate(program.steps):
         if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
@@ -41,12 +46,12 @@ def check_program(program: Program) -> None:
                 f"{step.kernel} be more work"
             )
         for operand in step.operands:
-            if not _in_base(operand, program, loop_of.get(number)):
+            if not _in_base(operand, program, around.get(number, ())):
                 raise MavcgError(f"step '{step.name}': an operand at {operand}, which the program does not have")
 
 
-def _in_base(operand: OperandAddress, program: Program, loop: ProgramLoop | None) -> bool:
-    """Return True if an operand lies in its base in every iteration. loop: that of its step; None: it is in none."""
+def _in_base(operand: OperandAddress, program: Program, loops: Sequence[ProgramLoop]) -> bool:
+    """Return True if an operand lies in its base in every iteration. loops: those around its step."""
     states_end = program.state_bytes - program.swapped_bytes  # the second copies lie behind
     ends = {
         "arena": program.arena_bytes,
@@ -60,26 +65,38 @@ def _in_base(operand: OperandAddress, program: Program, loop: ProgramLoop | None
     if operand.base not in ends and operand.index >= len(tensors):
         return False
     end = ends[operand.base] if operand.base in ends else tensors[operand.index].type.bytes
-    if operand.stride and loop is not None:
-        last = operand.offset + operand.stride * (loop.trips - 1)
-        return 0 <= operand.offset < end and 0 <= last < end
-    return 0 <= operand.offset <= end and not operand.stride
+    if not operand.strides:
+        return 0 <= operand.offset <= end
+    trips = {loop.number: loop.trips for loop in loops}
+    if len(dict(operand.strides)) != len(operand.strides) or any(loop not in trips for loop, _ in operand.strides):
+        return False
+    moves = [stride * (trips[loop] - 1) for loop, stride in operand.strides]
+    first, last = (operand.offset + sum(move for move in moves if move * sign > 0) for sign in (-1, 1))
+    return 0 <= first and last < end
 
 
 def _check_loops(program: Program) -> None:
-    """Raise MavcgError for loops that overlap, or that the engine cannot repeat."""
+    """Raise MavcgError for loops that overlap in part, or that the engine cannot repeat."""
     if program.loops and (program.phases or program.stages or program.dimensions):
         raise MavcgError(f"model {program.name}: loops with phases, stages or a length of the run; loops are of steps")
-    after = 0
+    open_loops = [(0, len(program.steps))]  # steps that the next loop may have: after the last one, in those around it
     for loop in program.loops:
-        if not after <= loop.begin < loop.end <= len(program.steps) or not 1 <= loop.trips <= MAX_TRIPS:
+        while len(open_loops) > 1 and open_loops[-1][1] <= loop.begin:
+            open_loops[-2:] = [(open_loops[-1][1], open_loops[-2][1])]
+        begin, end = open_loops[-1]
+        if not begin <= loop.begin < loop.end <= end or not 1 <= loop.trips <= MAX_TRIPS:
             raise MavcgError(
-                f"model {program.name}: {loop}; a loop has 1 to {MAX_TRIPS} iterations of steps that no other has"
+                f"model {program.name}: {loop}; a loop has 1 to {MAX_TRIPS} iterations of steps that no other has, but "
+                "for those around it"
             )
+        open_loops.append((loop.begin, loop.end))
+        if len(open_loops) > MAX_NESTING + 1:
+            raise MavcgError(f"model {program.name}: {loop}; loops are nested at most {MAX_NESTING} deep")
         condition = loop.condition
-        if condition is not None and (condition.stride or not _in_base(condition, program, None)):
+        if condition is not None and (condition.strides or not _in_base(condition, program, ())):
             raise MavcgError(f"model {program.name}: {loop}: its condition is not in the program's memory")
-        after = loop.end
+    if len({loop.number for loop in program.loops}) != len(program.loops):
+        raise MavcgError(f"model {program.name}: two loops of one number")
 
 
 def _check_stages(program: Program) -> None:

@@ -113,10 +113,12 @@ def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:
 class OpenLoop:
     """A loop to whose body nodes are added.
 
-    enter: what they read of other nodes enters the body. entered: by the tensor that entered. own: made in the body.
+    within: number of the loop around it. enter: what nodes read of others enters the body. entered: by the tensor that
+    entered. own: made in the body, and in loops in it.
     """
 
     number: int
+    within: int
     enter: bool
     entered: dict[str, str] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)
@@ -126,14 +128,15 @@ class Emitter:
     """A graph builder that evaluates operators whose inputs are known.
 
     placed: names of known values that are constants of the graph; a value is added once. loops: recurrent operators and
-    loops become loops of the graph (ops/loops.py), and are unrolled otherwise. open_loop: that nodes are added to.
+    loops become loops of the graph (ops/loops.py), and are unrolled otherwise. open_loops: that nodes are added to, the
+    outermost one first.
     """
 
     def __init__(self, name: str, loops: bool = False) -> None:
         self.builder = GraphBuilder(name)
         self.loops = loops
         self.loop_count = 0
-        self.open_loop: OpenLoop | None = None
+        self.open_loops: list[OpenLoop] = []
         self._placed: dict[Value, str] = {}
         self._made_bytes = 0
         self._steps_left = MOST_FOLDED_WORK
@@ -186,11 +189,11 @@ class Emitter:
         if len(self.builder.nodes) >= MOST_NODES:
             raise MavcgError(f"node '{origin}' ({op}): more than {MOST_NODES} nodes; too large a model")
         names = [self.place(v) if v is not None else "" for v in inputs]
-        if self.open_loop is not None and self.open_loop.enter:
-            names = [self._name_in_body(name, self.open_loop, origin) for name in names]
+        if any(loop.enter for loop in self.open_loops):
+            names = [self._name_in_body(name, origin) for name in names]
         name = self.builder.add(op, names, origin, **attrs)
-        if self.open_loop is not None:
-            self.open_loop.own.add(name)
+        if self.open_loops:
+            self.open_loops[-1].own.add(name)
         type = self.builder.types[name]
         if type.bytes > LARGEST_TENSOR_BYTES:
             raise MavcgError(
@@ -198,13 +201,19 @@ class Emitter:
             )
         return Value(type, name)
 
-    def _name_in_body(self, name: str, loop: OpenLoop, origin: str) -> str:
-        """Return the name of a tensor in the body of a loop."""
-        if not name or name in loop.own or name in self.builder.constants:
+    def _name_in_body(self, name: str, origin: str) -> str:
+        """Return the name of a tensor in the body of the innermost open loop."""
+        if not name or name in self.builder.constants:
             return name
-        if name not in loop.entered:
-            loop.entered[name] = self.builder.add("loop_enter", [name], origin, loop=loop.number)
-        return loop.entered[name]
+        made = max((i for i, loop in enumerate(self.open_loops) if name in loop.own), default=-1)
+        for loop in self.open_loops[made + 1 :]:
+            if loop.enter:
+                if name not in loop.entered:
+                    entered = self.builder.add("loop_enter", [name], origin, loop=loop.number, within=loop.within)
+                    loop.entered[name] = entered
+                    loop.own.add(entered)
+                name = loop.entered[name]
+        return name
 
     def count_work(self, steps: int, where: str) -> None:
         """Count the elementary steps of a result that must be evaluated. Raises: MavcgError if all take too many."""

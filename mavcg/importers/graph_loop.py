@@ -9,6 +9,7 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import OpenLoop, Value, constant
+from mavcg.ops.loops import OUTSIDE
 
 LEAST_TRIPS = 8  # of a loop; fewer iterations are unrolled, without copies of states
 
@@ -17,35 +18,37 @@ LEAST_TRIPS = 8  # of a loop; fewer iterations are unrolled, without copies of s
 class GraphLoop:
     """A loop of a number of iterations.
 
-    number: of the loop in the graph. nexts: the next values of its states so far, without which it has no results.
+    number: of the loop in the graph. within: of the loop around it, or OUTSIDE. nexts: the next values of its states so
+    far, without which it has no results.
     """
 
     call: NodeCall
     trips: int
     number: int
+    within: int
     states: list[Value] = field(default_factory=list)
     nexts: list[Value] = field(default_factory=list)
 
     @contextmanager
     def open(self, enter: bool = False) -> Iterator[None]:
-        """Add nodes to the body: loops in it are unrolled. enter: all that they read is in the body, so that they are
-        computed only if it runs."""
-        emitter = self.call.emitter
-        emitter.open_loop = OpenLoop(self.number, enter)
+        """Add nodes to the body. enter: what they read is in the body, so that they are computed only if it runs."""
+        loops = self.call.emitter.open_loops
+        loops.append(OpenLoop(self.number, self.within, enter))
         try:
             yield
         finally:
-            emitter.open_loop = None
+            closed = loops.pop()
+            if loops:
+                loops[-1].own |= closed.own
 
     def row(self, x: Value, reverse: bool = False) -> Value:
         """Return the row of x, [trips, ..], of an iteration. reverse: from the last one on."""
-        return self.call.add("loop_slice", x, loop=self.number, reverse=reverse)
+        return self.call.add("loop_slice", x, loop=self.number, within=self.within, reverse=reverse)
 
     def state(self, initial: Value, condition: bool = False) -> Value:
         """Return a new state in an iteration. condition: the loop ends once it is false."""
-        made = self.call.add(
-            "loop_state", initial, loop=self.number, number=len(self.states), trips=self.trips, condition=condition
-        )
+        place = {"loop": self.number, "within": self.within, "number": len(self.states)}
+        made = self.call.add("loop_state", initial, **place, trips=self.trips, condition=condition)
         self.states.append(made)
         return made
 
@@ -56,7 +59,8 @@ class GraphLoop:
 
     def stack(self, x: Value, reverse: bool = False) -> Value:
         """Return the values of x of all iterations, [trips, *x.shape]. reverse: the first one is the last row."""
-        return self.call.add("loop_stack", x, *self.nexts, loop=self.number, trips=self.trips, reverse=reverse)
+        place = {"loop": self.number, "within": self.within}
+        return self.call.add("loop_stack", x, *self.nexts, **place, trips=self.trips, reverse=reverse)
 
     def final(self, number: int) -> Value:
         """Return a state after the loop. number: of the state."""
@@ -66,14 +70,15 @@ class GraphLoop:
 
 def new_loop(call: NodeCall, trips: int) -> GraphLoop | None:
     """Return a loop of the graph for these iterations; None if they are to be unrolled."""
-    emitter = call.emitter
-    return begin_loop(call, trips) if emitter.loops and emitter.open_loop is None and trips >= LEAST_TRIPS else None
+    return begin_loop(call, trips) if call.emitter.loops and trips >= LEAST_TRIPS else None
 
 
 def begin_loop(call: NodeCall, trips: int) -> GraphLoop:
     """Return a loop of the graph of so many iterations at most."""
-    call.emitter.loop_count += 1
-    return GraphLoop(call, trips, call.emitter.loop_count - 1)
+    emitter = call.emitter
+    emitter.loop_count += 1
+    around = emitter.open_loops[-1].number if emitter.open_loops else OUTSIDE
+    return GraphLoop(call, trips, emitter.loop_count - 1, around)
 
 
 def conditional_branches(
@@ -82,10 +87,10 @@ def conditional_branches(
     """Return the results of a branch that a run decides: those of the first one if the condition holds, else of the
     second. They are two loops of at most one iteration: one runs if the condition holds, the other if it does not.
 
-    branches: import their nodes, and return their results. Returns None within another loop or branch, and where loops
-    are unrolled. Raises: UnsupportedOp for branches whose results differ in type.
+    branches: import their nodes, and return their results. Returns None where loops are unrolled. Raises: UnsupportedOp
+    for branches whose results differ in type.
     """
-    if not call.emitter.loops or call.emitter.open_loop is not None:
+    if not call.emitter.loops:
         return None
     holds = call.reshape(condition, ())
     results: list[Value] = []

@@ -72,7 +72,7 @@ def conditional_loop(call: OnnxCall, body: LoopBody, carried: Sequence[Value]) -
         return None  # refused by name
     trips = MOST_TRIPS if most is None or most.array is None else min(MOST_TRIPS, int(most.array.reshape(-1)[0]))
     ends = first is not None and first.array is not None and not first.array.reshape(-1)[0]
-    if trips < 1 or ends or not call.emitter.loops or call.emitter.open_loop is not None:
+    if trips < 1 or ends or not call.emitter.loops:
         return None
     loop = begin_loop(call, trips)
     counted = most is not None and most.array is None

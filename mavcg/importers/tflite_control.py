@@ -63,14 +63,13 @@ def import_while(call: TfliteCall, bodies: Sequence[FlowSubgraph]) -> tuple[Valu
             f"{len(states)} states for subgraphs of {' and '.join(map(str, counts))} inputs, and "
             f"{len(body.model.outputs)} outputs; the file is damaged"
         )
-    kept = call.emitter.loops and call.emitter.open_loop is None
     counted = _count_trips(condition, body, states)
     if counted is None:
-        if not kept:
+        if not call.emitter.loops:
             raise _undecided_error(call)
         return tuple(_loop(call, condition, body, states, None))
     trips = counted[0]
-    if trips >= LEAST_TRIPS and kept:
+    if trips >= LEAST_TRIPS and call.emitter.loops:
         try:
             return tuple(_loop(call, condition, body, states, counted))
         except MavcgError:  # such as a state that grows; unrolled, the body may be supported, or is refused by name
@@ -131,7 +130,7 @@ def _check_condition(call: TfliteCall, condition: Value) -> None:
 def _undecided_error(call: TfliteCall) -> MavcgError:
     return call.unsupported(
         "its condition is known only when the model runs",
-        "that in f32 networks that are built whole, outside of another loop or branch (docs/models.md, Loops)",
+        "that in f32 networks that are built whole (docs/models.md, Loops)",
     )
 
 

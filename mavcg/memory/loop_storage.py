@@ -1,12 +1,11 @@
 """Loops in the assignment of tensors to buffers: which nodes a run repeats, and which values need copies for that."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node, fresh_name
 from mavcg.ops import make_node
-from mavcg.ops.loops import LoopRange, order_by_loops
+from mavcg.ops.loops import LOOP_OPS, LoopRange, order_by_loops, ranges_at
 
 _VIEWS = frozenset({"reshape", "slice", "loop_enter", "loop_slice"})  # their results may lie in their input's buffer
 
@@ -19,15 +18,9 @@ def span_of(first: int, last: int, loops: Sequence[LoopRange]) -> tuple[int, int
     """
     if not loops:
         return first, last
-    begin, end = _loop_at(first, loops), _loop_at(last, loops)
-    if begin is end:
-        return first, last
-    return (first if begin is None else begin.first), (last if end is None else end.last + 1)
-
-
-def _loop_at(number: int, loops: Sequence[LoopRange]) -> LoopRange | None:
-    at = bisect_right(loops, number, key=lambda r: r.first) - 1
-    return loops[at] if at >= 0 and number <= loops[at].last else None
+    begin, end = ranges_at(first, loops), ranges_at(last, loops)
+    both = sum(a is b for a, b in zip(begin, end, strict=False))
+    return (begin[both].first if begin[both:] else first), (end[both].last + 1 if end[both:] else last)
 
 
 def prepare_loops(graph: Graph) -> Graph:
@@ -36,7 +29,7 @@ def prepare_loops(graph: Graph) -> Graph:
     A value that a body does not compute, such as a state as it is, is copied before it becomes the next state, because
     the buffer that it lies in may be overwritten first. The rows of a constant are those of a copy.
     """
-    if not any(node.op == "loop_state" for node in graph.nodes):
+    if not any(node.op in LOOP_OPS for node in graph.nodes):
         return graph
     producers, types = graph.producers(), dict(graph.types)
     nodes: list[Node] = []
@@ -77,17 +70,19 @@ def next_in_place(
     still be placed. in_place: operators that read each element just before they write it.
     """
     numbers = {node.output: number for number, node in enumerate(graph.nodes)}
-    for loop in loops:
+    for place, loop in enumerate(loops):
         body = graph.nodes[loop.first : loop.last + 1]
+        inner = [r for r in loops if r.parent == place]  # all of which is before or after another node of the body
         uses: dict[str, list[int]] = {}
         for number, node in enumerate(body, loop.first):
-            if node.op != "loop_next":
+            if node.op != "loop_next" or node.attr("loop") != loop.number:
                 inputs = node.inputs[:1] if node.op == "loop_stack" else node.inputs  # the others say what is after it
+                ends = next(((r.first, r.last) for r in inner if r.first <= number <= r.last), (number, number))
                 for name in filter(None, (*inputs, *node.outputs)):
                     if name not in graph.constants:
-                        uses.setdefault(root(name), []).append(number)
+                        uses.setdefault(root(name), []).extend(ends)
         for node in body:
-            if node.op != "loop_next":
+            if node.op != "loop_next" or node.attr("loop") != loop.number:
                 continue
             state, value = node.inputs
             if state == value:

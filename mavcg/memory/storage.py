@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from mavcg.graph import Graph, Node, fresh_name
 from mavcg.memory.loop_storage import next_in_place, prepare_loops, span_of
 from mavcg.ops import make_node
-from mavcg.ops.loops import LoopRange, loop_members, loop_ranges
+from mavcg.ops.loops import OUTSIDE, LoopRange, loop_levels, loop_ranges
 from mavcg.specs.kernel import View, dense_strides
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
@@ -68,13 +68,13 @@ _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
 class Location:
     """Location of a tensor: `offset` elements from the start of the buffer of `root`, with the strides of `view`.
 
-    advance: elements that it moves by in each iteration of a loop.
+    advance: (number of a loop, elements that the tensor moves by in each iteration of it).
     """
 
     root: str
     offset: int
     view: View
-    advance: int = 0
+    advance: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,14 @@ class _Inside:
     """The place of a tensor in its container: from `start` along each axis, every `step`-th element.
 
     step is None for a reshape: the tensor is the whole container, and both are dense. row: 1 or -1 for a tensor that is
-    a row of its container, the next one in each iteration of a loop, from the first or from the last on; else 0.
+    a row of its container, the next one in each iteration of `loop`, from the first or from the last on; else 0.
     """
 
     container: str
     start: tuple[int, ...] = ()
     step: tuple[int, ...] | None = None
     row: int = 0
+    loop: int = OUTSIDE
 
 
 def assign_storage(graph: Graph) -> Storage:
@@ -140,6 +141,11 @@ def _with_own_outputs(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), types=types, outputs=tuple(outputs), states=states)
 
 
+def _row_of(container: str, node: Node) -> _Inside:
+    """Return the place of a row of a loop's input or stack. node: loop_slice or loop_stack."""
+    return _Inside(container, row=-1 if node.attr("reverse") else 1, loop=node.attr("loop"))
+
+
 class _Assignment:
     """State of a walk over a graph from the last node to the first.
 
@@ -158,7 +164,7 @@ class _Assignment:
         } | {name for node in graph.nodes if node.op == "imatmul" for name in self.of_many_rows(node)}
         self.whole |= {node.inputs[0] for node in graph.nodes if node.op == "loop_slice"}
         self.whole |= {node.output for node in graph.nodes if node.op == "loop_stack"}
-        self.members = loop_members(graph.nodes)
+        self.members, self.levels = loop_levels(graph.nodes)
         at_once = ("loop_state", "loop_slice", "loop_enter", "loop_next")  # whose places follow from what they read
         self.pinned |= {node.output for node in graph.nodes if node.op in at_once}
         self.producers = graph.producers()
@@ -204,7 +210,7 @@ class _Assignment:
         """Place what an operator of a loop makes in its input's buffer, or the state that it ends with in its own."""
         name, own = node.inputs[0], node.output
         if node.op == "loop_slice":
-            self.inside[own] = _Inside(name, row=-1 if node.attr("reverse") else 1)
+            self.inside[own] = _row_of(name, node)
         elif node.op == "loop_enter" and name not in self.graph.constants and own not in self.whole:
             rank = len(self.types[own].shape)
             self.inside[own] = _Inside(name, (0,) * rank, (1,) * rank)
@@ -222,7 +228,7 @@ class _Assignment:
 
     def loop_stack(self, node: Node) -> list[Node]:
         """Place a value in its row of the stack. Returns the copy that this may need."""
-        name, row = node.inputs[0], _Inside(node.output, row=-1 if node.attr("reverse") else 1)
+        name, row = node.inputs[0], _row_of(node.output, node)
         self.silent.add(node.output)
         if self.put(name, row):
             return []
@@ -280,8 +286,8 @@ class _Assignment:
         Returns False if it is not free, must be dense and would not be, or is computed once and the container in each
         iteration of a loop.
         """
-        loop = self.members.get(within.container)
-        if not self.free(name) or (loop is not None and self.members.get(name) != loop):
+        loop = within.loop if within.row else self.levels.get(within.container, OUTSIDE)
+        if not self.free(name) or (loop != OUTSIDE and self.levels.get(name) != loop):
             return False
         self.inside[name] = within
         if name in self.whole and not self.dense(name):
@@ -390,7 +396,7 @@ class _Assignment:
                 around = self.located[within.container]
                 strides, offset, advance = dense_strides(kind.shape), around.offset, around.advance
                 if within.row:
-                    advance += within.row * kind.elements
+                    advance = (*advance, (within.loop, within.row * kind.elements))
                     offset += (self.types[within.container].shape[0] - 1) * kind.elements if within.row < 0 else 0
                 if within.step is not None:
                     offset += sum(s * i for s, i in zip(around.view.strides, within.start, strict=True))

@@ -78,9 +78,10 @@ def run(graph: Graph, *arrays: Array, wide: bool = False, visit: Visit | None = 
             )
         values[name] = array
     nodes = order_by_loops(graph.nodes)
-    bodies = {loop.first: loop for loop in loop_ranges(nodes)}
+    ranges = loop_ranges(nodes)
+    bodies = {loop.first: place for place, loop in enumerate(ranges) if loop.parent < 0}
     last = {name: i for i, node in enumerate(nodes) for name in node.inputs}
-    for loop in bodies.values():  # all iterations read what one does
+    for loop in (ranges[place] for place in bodies.values()):  # all iterations read what one does
         read = {name for node in nodes[loop.first : loop.last + 1] for name in node.inputs}
         last.update({name: loop.last for name in read if last[name] < loop.last})
 
@@ -94,8 +95,8 @@ def run(graph: Graph, *arrays: Array, wide: bool = False, visit: Visit | None = 
     end = -1  # of the loop that ran last
     for i, node in enumerate(nodes):
         if i in bodies:
-            end = bodies[i].last
-            run_loop(nodes[i : end + 1], bodies[i], values, compute)
+            end = ranges[bodies[i]].last
+            run_loop(nodes, ranges, bodies[i], values, compute)
         elif i > end:
             compute(node, values)
         for name in {*node.inputs, *node.outputs}:

@@ -19,14 +19,14 @@ class OperandAddress:
 
     base: "arena", "constants", "input", "output", "state", "fault" (the context's fault word) or "count" (32 bits, the
     number `count` in a run). offset: from the base, in bytes. index: number of the input or output; of a state the copy
-    that is meant, ONLY_COPY, READ_COPY or WRITTEN_COPY. stride: bytes that the address advances by in each iteration of
-    the step's loop.
+    that is meant, ONLY_COPY, READ_COPY or WRITTEN_COPY. strides: (number of a loop around the step, bytes that
+    the address advances by in each iteration of it).
     """
 
     base: str
     offset: int = 0
     index: int = 0
-    stride: int = 0
+    strides: tuple[tuple[int, int], ...] = ()
     count: Count | None = None
 
 
@@ -60,13 +60,14 @@ class ProgramLoop:
     """Steps begin .. end - 1, which a run repeats before it goes on.
 
     trips: number of iterations. condition: a bool that is read before each iteration and ends the loop if it is false;
-    None: all iterations are run.
+    None: all iterations are run. number: by which operands name the loop.
     """
 
     begin: int
     end: int
     trips: int
     condition: OperandAddress | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,8 @@ class Program:
     the order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline,
     which cover all steps in order; rings: the buffers between them. states: tensors that stay in a context between
     runs, those in place first; state_bytes: memory of all their copies. swapped_bytes: of one copy of those that have
-    two. dimensions: the bounded ones, of which each run has its own lengths. loops: of whole steps, in order, none in
-    another.
+    two. dimensions: the bounded ones, of which each run has its own lengths. loops: of whole steps, in order; one that
+    is in another comes after it.
     """
 
     name: str

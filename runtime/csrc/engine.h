@@ -54,9 +54,9 @@ static const uint32_t NO_CONDITION = 0xFFFFFFFF;
 /* A loop: phases begin to end - 1 are run `trips` times, one after the other, but only as long as the byte at operand
  * number `condition` is not 0, which is read before each iteration. After an iteration the operands that moving_table
  * lists from first_moving to end_moving - 1 advance by their strides, in bytes; after the loop they are where they were
- * before it. */
+ * before it. The loops in it follow, up to number `after` - 1. */
 struct engine_loop {
-    uint32_t begin, end, trips, condition, first_moving, end_moving;
+    uint32_t begin, end, trips, condition, first_moving, end_moving, after;
 };
 
 struct engine_moving {

@@ -77,13 +77,29 @@ static bool goes_on(const struct mavcg_context *context, const struct engine_loo
     return loop->condition == NO_CONDITION || *(const uint8_t *)context->operands[loop->condition];
 }
 
-static int run_loop(struct mavcg_context *context, const struct engine_loop *loop, double *step_ns) {
+static int run_loop(struct mavcg_context *context, uint32_t loop, double *step_ns);
+
+/* Run phases begin to end - 1, of which loops first to after - 1 repeat some. Returns a status. */
+static int run_body(struct mavcg_context *context, uint32_t begin, uint32_t end, uint32_t first, uint32_t after,
+                    double *step_ns) {
+    uint32_t number = begin;
+    for (uint32_t i = first; i != after; i = loop_table[i].after) {
+        int status = run_phases(context, number, loop_table[i].begin, step_ns);
+        if (!status) status = run_loop(context, i, step_ns);
+        if (status) return status;
+        number = loop_table[i].end;
+    }
+    return run_phases(context, number, end, step_ns);
+}
+
+static int run_loop(struct mavcg_context *context, uint32_t number, double *step_ns) {
+    const struct engine_loop *loop = &loop_table[number];
     int status = MAVCG_OK;
     uint32_t iteration = 0; /* the one at which the operands are */
     for (uint32_t ran = 0; !status && ran < loop->trips && goes_on(context, loop); ran++) {
         if (ran != iteration) move_operands(context, loop, 1);
         iteration = ran;
-        status = run_phases(context, loop->begin, loop->end, step_ns);
+        status = run_body(context, loop->begin, loop->end, number + 1, loop->after, step_ns);
     }
     move_operands(context, loop, -(int64_t)iteration);
     return status;
@@ -91,14 +107,7 @@ static int run_loop(struct mavcg_context *context, const struct engine_loop *loo
 
 static int run_steps(struct mavcg_context *context, double *step_ns) {
     for (uint32_t i = 0; step_ns && i < STEPS; i++) step_ns[i] = 0;
-    uint32_t number = context->begin;
-    for (uint32_t i = 0; i != LOOPS; i++) { /* without stages: from the first phase to the last */
-        int status = run_phases(context, number, loop_table[i].begin, step_ns);
-        if (!status) status = run_loop(context, &loop_table[i], step_ns);
-        if (status) return status;
-        number = loop_table[i].end;
-    }
-    return run_phases(context, number, context->end, step_ns);
+    return run_body(context, context->begin, context->end, 0, LOOPS, step_ns); /* no loops with stages */
 }
 
 /* Set the addresses of the operands that differ between runs. frame: number of the pipeline's frame; 0 outside of a

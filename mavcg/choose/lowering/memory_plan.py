@@ -140,12 +140,13 @@ def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int
     """Return the address of a tensor that is not a constant, plus an offset in bytes."""
     graph, location = lowered.graph, lowered.storage.locations[tensor]
     item_bytes = DTYPES[graph.types[tensor].dtype].itemsize
-    offset, stride = offset + location.offset * item_bytes, location.advance * item_bytes
+    offset += location.offset * item_bytes
+    strides = tuple((loop, elements * item_bytes) for loop, elements in location.advance)
     if location.root in graph.inputs:
-        return OperandAddress("input", offset, graph.inputs.index(location.root), stride)
+        return OperandAddress("input", offset, graph.inputs.index(location.root), strides)
     if location.root in graph.outputs:
-        return OperandAddress("output", offset, graph.outputs.index(location.root), stride)
-    return OperandAddress("arena", arena.offsets[location.root] + offset, stride=stride)
+        return OperandAddress("output", offset, graph.outputs.index(location.root), strides)
+    return OperandAddress("arena", arena.offsets[location.root] + offset, strides=strides)
 
 
 def buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:

@@ -102,7 +102,7 @@ def held_address(address: OperandAddress, states: tuple[ProgramState, ...]) -> O
         number = state.input if reads else state.output
         if number == address.index:
             copy = ONLY_COPY if state.in_place else READ_COPY if reads else WRITTEN_COPY
-            return OperandAddress("state", state.offset + address.offset, copy, address.stride)
+            return OperandAddress("state", state.offset + address.offset, copy, address.strides)
         before += number < address.index
     return replace(address, index=address.index - before)
 
@@ -115,7 +115,8 @@ def updates_in_place(lowered: LoweredGraph, program: Program, read: int, written
     """
     reads, accesses = list[int](), list[int]()
     order = program.phases or tuple(ProgramPhase(i, 0, s.rows, s.operands) for i, s in enumerate(program.steps))
-    repeated = {at: loop for loop in program.loops for at in range(loop.begin, loop.end)}
+    outermost = reversed(program.loops)  # the last one of a step's that is set
+    repeated = {at: loop for loop in outermost for at in range(loop.begin, loop.end)}
     for at, phase in enumerate(order):
         loop = repeated.get(at)  # another iteration of its steps may come before or after this one
         if any(o.base == "input" and o.index == read for o in phase.operands):

@@ -45,7 +45,8 @@ def make_step_list(
         memory.constants_bytes,
         memory.arena.lower_bound_bytes,
         loops=tuple(
-            ProgramLoop(begin, end, loop.trips, _condition(loop, lowered, memory)) for begin, end, loop in lowered.loops
+            ProgramLoop(begin, end, loop.trips, _condition(loop, lowered, memory), loop.number)
+            for begin, end, loop in lowered.loops
         ),
     )
 

@@ -103,7 +103,10 @@ def step_works(model: Plan) -> tuple[StepWork, ...]:
     workspaces = _Workspaces(model)
     works = []
     counted = (loop for loop in program.loops if loop.condition is None)  # others count as one iteration
-    trips = {number: loop.trips for loop in counted for number in range(loop.begin, loop.end)}
+    trips = dict[int, int]()
+    for loop in counted:
+        for number in range(loop.begin, loop.end):
+            trips[number] = trips.get(number, 1) * loop.trips
     for number, (step, lowered_step) in enumerate(zip(program.steps, lowered.steps, strict=True)):
         spec, node = lowered_step.spec, lowered_step.node
         places = _places(model, (*node.inputs, *node.outputs))

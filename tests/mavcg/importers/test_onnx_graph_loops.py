@@ -2,20 +2,27 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mavcg.errors import MavcgError
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Graph
 from mavcg.importers.emitter import NeedsConstant
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.ops.loops import loop_members
+from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run
+from tests.conftest import examples
 from tests.mavcg.importers.test_onnx_loops import BOOL, F32, I64, graph, growing_body, info, node, number, scan_model
-from tests.mavcg.model.test_loops import computed
+from tests.mavcg.model.test_loops import PACKING, computed
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -185,15 +192,204 @@ def test_branches_of_different_types_are_refused(tmp_path: Path) -> None:
         import_onnx(path, loops=True)
 
 
-def test_branches_in_branches_are_named(tmp_path: Path) -> None:
-    inner = node(
-        "If",
-        ["go"],
-        ["r"],
-        "inner",
-        then_branch=graph(PASSED, "t", [], [info("r", F32, None)]),
-        else_branch=graph(PASSED, "e", [], [info("r", F32, None)]),
+# Loops and branches in each other
+
+
+def plain(value: str, out: str) -> Any:
+    return graph([node("Identity", [value], [out])], "plain", [], [info(out, F32, None)])
+
+
+def choice(number: int, flag: str, then: Any, other: Any) -> Any:
+    return node("If", [flag], [f"chosen{number}"], f"if{number}", then_branch=then, else_branch=other)
+
+
+@pytest.mark.parametrize(("a", "b"), [(True, True), (True, False), (False, True), (False, False)])
+def test_branches_in_branches(tmp_path: Path, a: bool, b: bool) -> None:
+    """The inner one reads a value of the graph, one of the outer branch, and a constant."""
+    inner = choice(
+        1,
+        "also",
+        graph([node("Add", ["t", "e"], ["r1"])], "t1", [], [info("r1", F32, None)]),
+        graph([node("Mul", ["t", "c"], ["r2"])], "e1", [], [info("r2", F32, None)]),
     )
-    path = if_model(tmp_path / "m.onnx", [inner], PASSED)
-    with pytest.raises(MavcgError, match=r"node 'inner' \(If\): its condition is known only when the model runs"):
-        import_onnx(path, loops=True)
+    outer = choice(
+        0,
+        "go",
+        graph([node("Tanh", ["x"], ["t"]), inner], "t0", [], [info("chosen1", F32, None)]),
+        plain("e", "r3"),
+    )
+    nodes = [node("Exp", ["x"], ["e"]), outer, node("Neg", ["chosen0"], ["y"])]
+    known = [helper.make_tensor("c", F32, [3], [1, -2, 3])]
+    inputs = [info("go", BOOL, []), info("also", BOOL, []), info("x", F32, [2, 3])]
+    path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], known)
+    kept = agrees(path, np.array(a), np.array(b), np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3))
+    assert loops_of(kept) == 4
+
+
+def loop_of(number: int, trips: str, states: Sequence[str], nodes: Sequence[Any], results: Sequence[str]) -> Any:
+    """A Loop of states v<number>_0.. whose body's nodes make `results`, the first of which are the next states."""
+    own = [info(f"v{number}_{i}", F32, None) for i in range(len(states))]
+    inputs = [info(f"i{number}", I64, []), info(f"go{number}", BOOL, []), *own]
+    on = node("Identity", [f"go{number}"], [f"on{number}"])
+    outputs = [info(f"on{number}", BOOL, []), *(info(name, F32, None) for name in results)]
+    made = [f"l{number}_{i}" for i in range(len(results))]
+    return node("Loop", [trips, "", *states], made, f"loop{number}", body=graph([*nodes, on], "b", inputs, outputs))
+
+
+def test_a_loop_in_a_loop(tmp_path: Path) -> None:
+    """The inner one begins anew in each iteration of the outer one, and stacks a tensor that the outer one stacks."""
+    inner_body = [
+        node("Add", ["v1_0", "x"], ["sum1"]),
+        node("Tanh", ["sum1"], ["n1"]),
+        node("Mul", ["n1", "v0_0"], ["row"]),
+    ]
+    inner = loop_of(1, "trips1", ["v0_0"], inner_body, ["n1", "row"])
+    outer = loop_of(0, "trips0", ["x"], [inner, node("Sub", ["l1_0", "x"], ["n0"])], ["n0", "l1_1"])
+    known = [number("trips0", 9), number("trips1", 11)]
+    path = save(tmp_path / "m.onnx", [outer], [info("x", F32, [2])], ["l0_0", "l0_1"], known)
+    kept = agrees(path, X)
+    assert loops_of(kept) == 2 and kept.shape("l0_1") == (9, 11, 2)
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0])
+def test_a_branch_in_a_loop_and_a_loop_in_a_branch(tmp_path: Path, scale: float) -> None:
+    """A loop whose body takes another branch as its state changes its sign, in which there is a loop."""
+    inner = loop_of(1, "trips1", ["v0_0"], [node("Add", ["v1_0", "x"], ["n1"])], ["n1"])
+    body = [
+        node("ReduceSum", ["v0_0"], ["s"], keepdims=0),
+        node("Less", ["s", "zero"], ["negative"]),
+        choice(
+            0,
+            "negative",
+            graph([inner], "t", [], [info("l1_0", F32, None)]),
+            graph([node("Sub", ["v0_0", "big"], ["r"])], "e", [], [info("r", F32, None)]),
+        ),
+        node("Identity", ["chosen0"], ["n0"]),
+    ]
+    known = [number("trips0", 12), number("trips1", 8)]
+    known += [helper.make_tensor("zero", F32, [], [0.0]), helper.make_tensor("big", F32, [2], [3.0, 4.5])]
+    outer = loop_of(0, "trips0", ["x"], body, ["n0", "s"])
+    path = save(tmp_path / "m.onnx", [outer], [info("x", F32, [2])], ["l0_0", "l0_1"], known)
+    assert loops_of(agrees(path, X * np.float32(scale))) == 4
+
+
+def test_a_recurrent_layer_in_a_loop(tmp_path: Path) -> None:
+    """Each iteration of the outer loop runs a layer of 9 time steps from its own state on."""
+    rng = np.random.default_rng(1)
+    weights = {"w": (1, 16, 4), "r": (1, 16, 4), "b": (1, 32)}
+    known = [
+        onnx.numpy_helper.from_array((rng.standard_normal(shape) * 0.5).astype(np.float32), name)
+        for name, shape in weights.items()
+    ]
+    body = [
+        node("LSTM", ["x", "w", "r", "b", "", "v0_0"], ["rows", "h", ""], "lstm", hidden_size=4),
+        node("ReduceMax", ["rows"], ["m"], axes=[0, 1], keepdims=0),
+    ]
+    outer = loop_of(0, "trips", ["h0"], body, ["h", "m"])
+    inputs = [info("x", F32, [9, 2, 4]), info("h0", F32, [1, 2, 4])]
+    path = save(tmp_path / "m.onnx", [outer], inputs, ["l0_0", "l0_1"], [*known, number("trips", 8)])
+    kept = agrees(path, *(rng.standard_normal(shape).astype(np.float32) for shape in ((9, 2, 4), (1, 2, 4))))
+    assert loops_of(kept) == 2
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_a_scan_in_a_scan(tmp_path: Path, back: int) -> None:
+    """Rows of rows are read and written where they lie: addresses advance with both loops, and nothing is copied."""
+    inner = graph(
+        [node("Add", ["h", "e"], ["sum"]), node("Tanh", ["sum"], ["n"]), node("Neg", ["n"], ["o"])],
+        "inner",
+        [info("h", F32, [3]), info("e", F32, [3])],
+        [info("n", F32, [3]), info("o", F32, [3])],
+    )
+    scan = node("Scan", ["g", "line"], ["last", "lines"], "inner", body=inner, num_scan_inputs=1)
+    outer = graph(
+        [scan],
+        "outer",
+        [info("g", F32, [3]), info("line", F32, [10, 3])],
+        [info("last", F32, [3]), info("lines", F32, [10, 3])],
+    )
+    ways: dict[str, Any] = {"scan_input_directions": [back], "scan_output_directions": [1 - back]}
+    nodes = [node("Scan", ["h0", "x"], ["y", "z"], "outer", body=outer, num_scan_inputs=1, **ways)]
+    path = save(tmp_path / "m.onnx", nodes, [info("h0", F32, [3]), info("x", F32, [8, 10, 3])], ["y", "z"], [])
+    rng = np.random.default_rng(back)
+    kept = agrees(path, *(rng.standard_normal(shape).astype(np.float32) for shape in ((3,), (8, 10, 3))))
+    assert loops_of(kept) == 2
+    program = plan_lowered(lower_graph(optimise(kept), PACKING)).program
+    assert sum(len(o.strides) == 2 for step in program.steps for o in step.operands) == 2  # a row read, one written
+
+
+def test_a_scan_without_states(tmp_path: Path) -> None:
+    body = graph([node("Tanh", ["e"], ["o"])], "b", [info("e", F32, [3])], [info("o", F32, [3])])
+    nodes = [node("Scan", ["x"], ["z"], "scan", body=body, num_scan_inputs=1)]
+    path = save(tmp_path / "m.onnx", nodes, [info("x", F32, [10, 3])], ["z"], [])
+    kept = agrees(path, np.linspace(-1, 1, 30, dtype=np.float32).reshape(10, 3))
+    assert any(n.op == "loop_slice" for n in kept.nodes)
+
+
+def random_body(pick: Random, values: Sequence[str], depth: int, counter: list[int]) -> tuple[list[Any], str]:
+    """Return nodes on tensors [2] that read some of these values, and the name of the last one's result."""
+    nodes: list[Any] = []
+    names = list(values)
+    for _ in range(pick.randint(1, 4)):
+        counter[0] += 1
+        own, x, other = f"n{counter[0]}", pick.choice(names[-3:]), pick.choice(names)
+        kind = pick.choice(["Tanh", "Neg", "Add", "Sub", "Max", *(["If", "Loop", "While"] if depth < 3 else [])])
+        if kind == "If":
+            branches = []
+            for _ in range(2):
+                made, result = random_body(pick, names, depth + 1, counter)
+                counter[0] += 1
+                made.append(node("Identity", [result], [f"n{counter[0]}"]))
+                branches.append(graph(made, "b", [], [info(f"n{counter[0]}", F32, None)]))
+            nodes += [
+                node("ReduceSum", [x], [f"{own}s"], keepdims=0),
+                node("Less", [f"{own}s", "zero"], [f"{own}c"]),
+                node("If", [f"{own}c"], [own], own, then_branch=branches[0], else_branch=branches[1]),
+            ]
+        elif kind in ("Loop", "While"):
+            states = [x, *([other] if pick.random() < 0.5 else [])]
+            inner = [f"{own}v{i}" for i in range(len(states))]
+            made, result = random_body(pick, [*names, *inner], depth + 1, counter)
+            going = node("Identity", [f"{own}go"], [f"{own}on"])
+            if kind == "While":
+                made.append(node("ReduceSum", [result], [f"{own}s"], keepdims=0))
+                going = node("Less", [f"{own}s", "one"], [f"{own}on"])
+            nexts = [f"{own}r{i}" for i in range(len(states))]
+            made += [
+                going,
+                node("Identity", [result], [nexts[0]]),
+                *(node("Identity", [pick.choice([inner[0], x])], [n]) for n in nexts[1:]),
+            ]
+            stacked = [(f"{own}o", info(f"{own}o", F32, None))] if kind == "Loop" and pick.random() < 0.4 else []
+            made += [node("Neg", [pick.choice([result, x])], [name]) for name, _ in stacked]
+            inputs = [info(f"{own}i", I64, []), info(f"{own}go", BOOL, []), *(info(n, F32, None) for n in inner)]
+            outputs = [info(f"{own}on", BOOL, []), *(info(n, F32, None) for n in nexts), *(i for _, i in stacked)]
+            finals = [own, *(f"{own}f{i}" for i in range(1, len(states)))]
+            rows = [f"{own}rows"] if stacked else []
+            trips = pick.choice(["three", "eight", "ten"])
+            nodes.append(
+                node("Loop", [trips, "", *states], [*finals, *rows], own, body=graph(made, "b", inputs, outputs))
+            )
+            names += finals[1:]
+            if rows:
+                counter[0] += 1
+                nodes.append(node("ReduceMean", rows, [f"n{counter[0]}"], axes=[0], keepdims=0))
+                names.append(f"n{counter[0]}")
+        else:
+            nodes.append(node(kind, [x] if kind in ("Tanh", "Neg") else [x, other], [own]))
+        names.append(own)
+    return nodes, names[-1]
+
+
+@settings(max_examples=examples(400, 6))
+@given(st.integers(0, 10**9))
+def test_random_loops_and_branches_in_each_other(seed: int) -> None:
+    pick = Random(seed)
+    nodes, last = random_body(pick, ["a", "b"], 0, [0])
+    known = [number("three", 3), number("eight", 8), number("ten", 10)]
+    known += [helper.make_tensor("zero", F32, [], [0.0]), helper.make_tensor("one", F32, [], [1.0])]
+    nodes.append(node("Tanh", [last], ["y"]))
+    with TemporaryDirectory() as folder:
+        path = save(Path(folder) / "m.onnx", nodes, [info("a", F32, [2]), info("b", F32, [2])], ["y"], known)
+        rng = np.random.default_rng(seed)
+        agrees(path, *(rng.uniform(-1, 1, 2).astype(np.float32) for _ in range(2)))

@@ -36,27 +36,63 @@ def computed(pick: Random, b: GraphBuilder, tensors: list[str]) -> str:
     return b.add("concat", [tail, head], axis=0)
 
 
-def random_loop(pick: Random, b: GraphBuilder, loop: int, around: list[str]) -> list[str]:
-    """Add a loop whose next states may be states, rows, or values of the graph around it; return its results."""
-    trips, reverse = pick.randint(1, 4), pick.random() < 0.5
-    rows = b.input(f"x{loop}", TensorType("f32", (trips, 2, 3)))
-    inside = [b.add("loop_slice", [rows], loop=loop, reverse=reverse)]
-    if pick.random() < 0.3:
-        known = b.constant(np.arange(trips * 6, dtype=np.float32).reshape(trips, 2, 3))
-        inside.append(b.add("loop_slice", [known], loop=loop))
+def below(pick: Random, b: GraphBuilder, tensors: list[str]) -> str:
+    """Add a condition on one of these."""
+    total = b.add("reduce_sum", [pick.choice(tensors)], axes=[0, 1], keepdims=False)
+    return b.add("less", [total, b.constant(np.float32(pick.uniform(-2, 4)))])
+
+
+def random_loop(pick: Random, b: GraphBuilder, around: list[str], rows: str = "", within: int = -1) -> list[str]:
+    """Add a loop whose next states may be states, rows, or values of the graph around it; return its results.
+
+    rows: [trips, 2, 3] or [trips, n, 2, 3], of which each iteration reads a part; "": a new input. within: number of
+    the loop in whose body this one is. A condition may end it, if nothing is stacked.
+    """
+    loop = sum(node.op == "loop_state" and node.attr("number") == 0 for node in b.nodes)
+    place = {"loop": loop, "within": within}
+    deep = within < 0 and pick.random() < 0.4
+    if not rows:
+        rows = b.input(
+            f"x{loop}", TensorType("f32", (pick.randint(1, 4), *([pick.randint(1, 3)] if deep else []), 2, 3))
+        )
+    trips, reverse = b.types[rows].shape[0], pick.random() < 0.5
     states = [
-        b.add("loop_state", [pick.choice(around)], loop=loop, number=number, trips=trips)
+        b.add("loop_state", [pick.choice(around)], **place, number=number, trips=trips)
         for number in range(pick.randint(1, 3))
     ]
-    inside += states
+    part = b.add("loop_slice", [rows], **place, reverse=reverse)
+    inside = list(states)
+    stacked: list[str] = []
+    if b.types[part] == KIND:
+        inside.append(part)
+    elif pick.random() < 0.3:
+        stacked.append(part)
+    if pick.random() < 0.3:
+        known = b.constant(np.arange(trips * 6, dtype=np.float32).reshape(trips, 2, 3))
+        inside.append(b.add("loop_slice", [known], **place))
     for _ in range(pick.randint(0, 6)):
         inside.append(computed(pick, b, [*inside, pick.choice(around)]))
+    if b.types[part] != KIND or (within < 1 and pick.random() < 0.3):
+        results = random_loop(pick, b, [*around, *inside], part if b.types[part] != KIND else "", loop)
+        inside += [name for name in results if b.types[name] == KIND]
+        stacked += [name for name in results if b.types[name] != KIND and pick.random() < 0.6]
+        inside.append(computed(pick, b, inside))
+    ends = pick.random() < 0.2
+    condition = (
+        b.add("loop_state", [below(pick, b, around)], **place, number=3, trips=trips, condition=True) if ends else ""
+    )
     nexts = [b.add("loop_next", [state, pick.choice([*inside[-4:], around[-1]])], loop=loop) for state in states]
-    results = [b.add("loop_final", [n, *(m for m in nexts if m != n)], loop=loop) for n in nexts]
-    for value in pick.sample(inside, pick.randint(0, 2)):
-        stack = b.add("loop_stack", [value, *nexts], loop=loop, trips=trips, reverse=pick.random() < 0.5)
-        last = b.add("slice", [stack], starts=[trips - 1, 0, 0], stops=[trips, 2, 3], steps=[1, 1, 1])
-        results += [b.add("reshape", [last], shape=[2, 3]), stack]
+    if ends:
+        nexts.append(b.add("loop_next", [condition, below(pick, b, inside)], loop=loop))
+    finals = nexts[: len(states)]
+    results = [b.add("loop_final", [n, *(m for m in nexts if m != n)], loop=loop) for n in finals]
+    stacked += pick.sample(inside, min(len(inside), pick.randint(0, 2)))
+    for value in [] if ends else stacked:
+        stack = b.add("loop_stack", [value, *nexts], **place, trips=trips, reverse=pick.random() < 0.5)
+        results.append(stack)
+        if b.types[value] == KIND:
+            last = b.add("slice", [stack], starts=[trips - 1, 0, 0], stops=[trips, 2, 3], steps=[1, 1, 1])
+            results.append(b.add("reshape", [last], shape=[2, 3]))
     return results
 
 
@@ -64,10 +100,10 @@ def random_loops(seed: int) -> Graph:
     pick, b = Random(seed), GraphBuilder("random")
     around = [b.input("a", KIND), b.input("b", KIND), b.constant(WEIGHTS)]
     outputs: list[str] = []
-    for loop in range(pick.randint(1, 2)):
+    for _ in range(pick.randint(1, 2)):
         for _ in range(pick.randint(0, 2)):
             around.append(computed(pick, b, around))
-        results = random_loop(pick, b, loop, around)
+        results = random_loop(pick, b, around)
         outputs += [name for name in results if pick.random() < 0.5]
         around += [name for name in results if b.types[name] == KIND]
     outputs.append(computed(pick, b, around))
@@ -90,8 +126,8 @@ def test_random_loops_in_shared_buffers(seed: int) -> None:
 CELL = """graph g {{
   input %x: f32[8,2,3]
   input %h0: f32[2,3]
-  %x_t: f32[2,3] = loop_slice(%x) loop=0 reverse=false
-  %h: f32[2,3] = loop_state(%h0) condition=false loop=0 number=0 trips=8
+  %x_t: f32[2,3] = loop_slice(%x) loop=0 reverse=false within=-1
+  %h: f32[2,3] = loop_state(%h0) condition=false loop=0 number=0 trips=8 within=-1
   {body}
   %next: f32[2,3] = loop_next(%h, %n) loop=0
   %y: f32[2,3] = loop_final(%next) loop=0
@@ -122,4 +158,8 @@ def test_a_body_is_in_one_piece() -> None:
         nodes = order_by_loops(graph.nodes)
         assert sorted(n.output for n in nodes) == sorted(n.output for n in graph.nodes)
         ranges = loop_ranges(nodes)
-        assert all(a.last < b.first for a, b in zip(ranges, ranges[1:], strict=False))
+        for place, loop in enumerate(ranges):
+            outer = ranges[loop.parent] if loop.parent >= 0 else None
+            assert loop.parent < place and (outer is None or outer.first <= loop.first <= loop.last <= outer.last)
+            others = [r for r in ranges[:place] if r.parent == loop.parent]
+            assert all(r.last < loop.first for r in others)

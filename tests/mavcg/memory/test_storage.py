@@ -1,6 +1,6 @@
 """assign_storage, checked by running graphs in one NumPy array laid out as it says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +38,7 @@ def run_in_arena(
         own[name][:] = np.frombuffer(np.ascontiguousarray(inputs[name]).tobytes(), np.uint8)
     own |= {output: own[name] for output, name in same.items()}
 
-    def array(name: str, iteration: int) -> Array:
+    def array(name: str, iterations: Mapping[int, int]) -> Array:
         if name in graph.constants:
             return graph.constants[name]
         location = storage.locations[name]
@@ -46,16 +46,27 @@ def run_in_arena(
         raw = own[location.root] if location.root in outside else memory[arena.offsets[location.root] :]
         raw = raw[: graph.types[location.root].bytes].view(dtype)
         strides = [s * dtype.itemsize for s in location.view.strides]
-        start = location.offset + iteration * location.advance
+        start = location.offset + sum(iterations[loop] * elements for loop, elements in location.advance)
         return np.lib.stride_tricks.as_strided(raw[start:], location.view.shape, strides)
 
-    repeated = {loop.first: loop for loop in storage.loops}
-    order: list[tuple[int, int]] = []  # nodes and iterations
-    while (at := order[-1][0] + 1 if order else 0) < len(graph.nodes):
-        loop = repeated.get(at)
-        numbers = range(loop.first, loop.last + 1) if loop else range(at, at + 1)
-        order += [(number, iteration) for iteration in range(loop.trips if loop else 1) for number in numbers]
-    for number, iteration in order:
+    def order(first: int, last: int, parent: int, iterations: dict[int, int]) -> Iterator[tuple[int, dict[int, int]]]:
+        """Yield nodes with the iterations of the loops around them."""
+        inner = {loop.first: place for place, loop in enumerate(storage.loops) if loop.parent == parent}
+        number = first
+        while number <= last:
+            if number in inner:
+                loop = storage.loops[inner[number]]
+                for iteration in range(loop.trips):
+                    if loop.condition and not array(loop.condition, {}):
+                        break
+                    own = {**iterations, loop.number: iteration}
+                    yield from order(number, loop.last, inner[number], own)
+                number = loop.last + 1
+            else:
+                yield number, iterations
+                number += 1
+
+    for number, iteration in order(0, len(graph.nodes) - 1, -1, {}):
         node = graph.nodes[number]
         if any(name in storage.silent for name in node.outputs):
             continue
@@ -70,7 +81,7 @@ def run_in_arena(
         results = read[1:] if node.op == "loop_next" else evaluate(node, read)
         for name, result in zip(node.outputs, results, strict=True):
             array(name, iteration)[...] = result
-    return [np.array(array(name, 0)) for name in graph.outputs]
+    return [np.array(array(name, {})) for name in graph.outputs]
 
 
 def random_graph(seed: int) -> Graph:

@@ -11,7 +11,7 @@ from mavcg.specs.model_program import OperandAddress, Program, ProgramLoop, Prog
 from tests.runtime.engine.conftest import CONSTANTS, HERE, LENGTH, SCRATCH, Build
 from tests.runtime.engine.test_engine import ASAN, TSAN, Run
 
-TRIPS = 6  # as in loops_driver.c
+TRIPS, INNER = 6, 2  # as in loops_driver.c
 ROW = 4 * LENGTH
 STATE, TEMPORARY, CONDITION = (OperandAddress("arena", offset) for offset in (0, 4096, 8192))
 X, MS, ROWS, Y = (
@@ -33,21 +33,24 @@ def nap(name: str, ms: OperandAddress) -> ProgramStep:
 PROGRAM = Program(
     "exercise",
     (ProgramTensor("x", TensorType("f32", (LENGTH,))), ProgramTensor("ms", TensorType("i32", (TRIPS + 1,)))),
-    (ProgramTensor("rows", TensorType("f32", (TRIPS, LENGTH))), ProgramTensor("y", TensorType("f32", (LENGTH,)))),
+    (
+        ProgramTensor("rows", TensorType("f32", (TRIPS, INNER, LENGTH))),
+        ProgramTensor("y", TensorType("f32", (LENGTH,))),
+    ),
     (
         nap("first", MS),
         chain("in", X, STATE),
+        nap("nap", replace(MS, offset=4, strides=((0, 4),))),
         chain("there", STATE, TEMPORARY),
-        nap("nap", replace(MS, offset=4, stride=4)),
         chain("back", TEMPORARY, STATE),
-        chain("row", STATE, replace(ROWS, stride=ROW)),
+        chain("row", STATE, replace(ROWS, strides=((0, INNER * ROW), (1, ROW)))),
         chain("out", STATE, Y),
     ),
     3 * 4096,
     SCRATCH,
     len(CONSTANTS),
     3 * 4096,
-    loops=(ProgramLoop(2, 6, TRIPS, CONDITION),),
+    loops=(ProgramLoop(2, 6, TRIPS, CONDITION), ProgramLoop(3, 6, INNER, number=1)),
 )
 
 
@@ -66,7 +69,7 @@ def test_loops_run_under_sanitizers(build_checked: Build, run: Run, flags: tuple
     assert done.stdout == "ok\n"
 
 
-LOOP = PROGRAM.loops[0]
+LOOP, IN_LOOP = PROGRAM.loops
 
 
 @pytest.mark.parametrize(
@@ -78,11 +81,16 @@ LOOP = PROGRAM.loops[0]
         (replace(PROGRAM, loops=(replace(LOOP, trips=0),)), "trips=0"),
         (replace(PROGRAM, loops=(replace(LOOP, trips=1 << 31),)), "1 to 2147483647 iterations"),
         (replace(PROGRAM, loops=(LOOP, replace(LOOP, begin=5, end=7))), "of steps that no other has"),
+        (replace(PROGRAM, loops=(IN_LOOP, LOOP)), "of steps that no other has"),
+        (replace(PROGRAM, loops=(LOOP, replace(IN_LOOP, number=0))), "two loops of one number"),
+        (replace(PROGRAM, loops=(LOOP, replace(IN_LOOP, trips=INNER + 1))), "step 'row': an operand at"),
+        (replace(PROGRAM, loops=(LOOP,)), "step 'row': an operand at"),
+        (replace(PROGRAM, loops=(LOOP, *[IN_LOOP] * 64)), "nested at most 64 deep"),
         (replace(PROGRAM, loops=(replace(LOOP, trips=TRIPS + 1),)), "step 'nap': an operand at"),
-        (replace(PROGRAM, loops=()), "step 'nap': an operand at .*stride=4"),
+        (replace(PROGRAM, loops=()), "step 'nap': an operand at .*strides=.*4"),
         (replace(PROGRAM, loops=(replace(LOOP, condition=OperandAddress("arena", 12289)),)), "its condition is not in"),
         (replace(PROGRAM, loops=(replace(LOOP, condition=OperandAddress("input", 0, 2)),)), "its condition is not in"),
-        (replace(PROGRAM, loops=(replace(LOOP, condition=replace(MS, stride=4)),)), "its condition is not in"),
+        (replace(PROGRAM, loops=(replace(LOOP, condition=replace(MS, strides=((0, 4),))),)), "its condition is not in"),
         (replace(PROGRAM, phases=(ProgramPhase(0, 0, 1, (MS, CONDITION)),)), "loops with phases"),
     ],
 )
@@ -92,9 +100,10 @@ def test_loops_that_the_engine_could_not_run(program: Program, words: str) -> No
 
 
 def test_rows_may_advance_backwards_to_the_first() -> None:
-    step = chain("row", STATE, replace(ROWS, offset=(TRIPS - 1) * ROW, stride=-ROW))
+    back = replace(ROWS, offset=(TRIPS * INNER - 1) * ROW, strides=((0, -INNER * ROW), (1, -ROW)))
+    step = chain("row", STATE, back)
     steps = (*PROGRAM.steps[:5], step, PROGRAM.steps[6])
     check_program(replace(PROGRAM, steps=steps))
-    outside = replace(step, operands=(STATE, replace(step.operands[2], offset=(TRIPS - 2) * ROW)))
+    outside = replace(step, operands=(STATE, replace(step.operands[2], offset=(TRIPS * INNER - 2) * ROW)))
     with pytest.raises(MavcgError, match="step 'row': an operand at"):
         check_program(replace(PROGRAM, steps=(*steps[:5], outside, steps[6])))
