@@ -118,7 +118,7 @@ class _Finder:
     def attention(self, last: Node) -> _Attention | None:
         """Return the attention whose last product a node is."""
         weights, value, *added = last.inputs
-        softmax = self._only(weights, "softmax")
+        softmax = self._only(self._unmasked(weights), "softmax")
         plain = not any(added) and not last.attr("transpose_b") and not last.attr("act")
         if softmax is None or not plain or self.graph.types[weights].dtype != "f32":
             return None
@@ -129,6 +129,12 @@ class _Finder:
         if found is None or max(self.graph.shape(value)[3], self.graph.shape(found.query)[3]) > MOST_ELEMENTS:
             return None
         return found
+
+    def _unmasked(self, name: str) -> str:
+        """Return the tensor of which a `where` replaces nothing: ONNX's Attention without keys for some queries."""
+        node = self._only(name, "where")
+        replaced = self.graph.constants.get(node.inputs[0]) if node is not None else None
+        return name if node is None or replaced is None or replaced.any() else node.inputs[2]
 
     def _only(self, name: str, op: str) -> Node | None:
         """Return the node that makes a tensor, if it is of this operator and nothing else reads the tensor."""
@@ -151,6 +157,8 @@ class _Finder:
         sides = (node.inputs, node.inputs[::-1]) if node.op == "add" else ()
         for product, mask in sides:
             found = self._scores(product, shape)
+            if found is not None and self._is_zero(mask):
+                return found
             if found is not None and not found.causal and self._is_triangle(mask, 0.0, shape):
                 return replace(found, causal=True)
             if found is not None and not found.mask and len(self.graph.shape(mask)) <= 4:
@@ -167,6 +175,11 @@ class _Finder:
             if found is not None and not found.mask:
                 return replace(found, mask=node.inputs[side], filled=node)
         return None
+
+    def _is_zero(self, name: str) -> bool:
+        """Return True for a constant of zeros, which hides no key."""
+        array = self.graph.constants.get(name)
+        return array is not None and len(array.shape) <= 4 and not array.any()
 
     def _is_triangle(self, name: str, seen: float | bool, shape: tuple[int, ...]) -> bool:
         """Return True for a constant that is `seen` where a causal query sees a key, and elsewhere hides it."""

@@ -87,7 +87,7 @@ def rotary_embedding(call: OnnxCall) -> Results:
     rotated = rotated or head
     if cos.shape != sin.shape or 2 * cos.shape[1] != rotated or rotated > head:
         raise call.fail(f"caches {cos.type} and {sin.type} for {rotated} of {head} elements of a head")
-    if position_ids.type.elements == 1:
+    if position_ids.type.elements == 1 and position_ids.shape != (batch, length):
         offsets = constant(np.arange(length, dtype=np.int64))
         position_ids = call.reshape(
             call.add("add", call.reshape(call.cast(position_ids, "i64"), (1,)), offsets), (1, length)

@@ -1,0 +1,91 @@
+"""Operators of transformers over a bounded number of tokens: onnxruntime's values, and the bits of each length."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.specs.dimension import Dimension
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from tests.mavcg.model.test_bounded_rows import assert_same  # noqa: E402
+
+MICROSOFT = "com.microsoft"
+WIDTH, MOST, LENGTHS = 16, 9, (1, 2, 5, 9)
+ANGLES = np.arange(2 * MOST)[:, None] / 10 ** np.linspace(0, 2, 4)
+TABLES = {"cos": np.cos(ANGLES).astype(np.float32), "sin": np.sin(ANGLES).astype(np.float32)}
+node = onnx.helper.make_node
+
+
+def assert_right(
+    path: Path,
+    nodes: Sequence[Any],
+    inputs: Mapping[str, tuple[Sequence[int | None], Any]],
+    constants: Mapping[str, Any] = TABLES,
+    opset: int = 23,
+) -> None:
+    """Compare a model at some lengths. inputs: (shape, dtype); whole numbers are 0, 1, .. along the tokens."""
+    helper, rng = onnx.helper, np.random.default_rng(0)
+    given = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["n" if d is None else d for d in shape]
+        )
+        for name, (shape, dtype) in inputs.items()
+    ]
+    known = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info("y")], known)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
+    arrays: dict[int, dict[str, Any]] = {n: {} for n in LENGTHS}
+    for n in LENGTHS:
+        for name, (shape, dtype) in inputs.items():
+            own = [n if d is None else d for d in shape]
+            whole = np.dtype(dtype).kind == "i"
+            values = np.broadcast_to(np.arange(own[-1]), own) if whole else rng.standard_normal(own)
+            arrays[n][name] = np.ascontiguousarray(values).astype(dtype)
+    shapes = {name: shape for name, (shape, _) in inputs.items() if None in shape}
+    assert_same(path, shapes, Dimension("n", 1, MOST), arrays, (2, 5))
+
+
+X = {"x": ((1, None, WIDTH), np.float32)}
+POSITIONS = {"pos": ((1, None), np.int64)}
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention(tmp_path: Path, causal: int) -> None:
+    made = node("Attention", ["x", "x", "x"], ["y"], q_num_heads=2, kv_num_heads=2, is_causal=causal)
+    assert_right(tmp_path / "m.onnx", [made], X)
+
+
+def test_attention_to_a_fixed_number_of_keys(tmp_path: Path) -> None:
+    made = node("Attention", ["x", "k", "k"], ["y"], q_num_heads=2, kv_num_heads=2)
+    assert_right(tmp_path / "m.onnx", [made], {**X, "k": ((1, 4, WIDTH), np.float32)})
+
+
+def test_attention_of_rotated_heads(tmp_path: Path) -> None:
+    nodes = [
+        node("RMSNormalization", ["x", "w"], ["r"]),
+        node("Reshape", ["r", "shape"], ["a"]),
+        node("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3]),
+        node("RotaryEmbedding", ["b", "cos", "sin", "pos"], ["c"]),
+        node("Attention", ["c", "c", "b"], ["d"], is_causal=1),
+        node("Transpose", ["d"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    constants = {**TABLES, "shape": np.array([0, 0, 2, 8]), "w": np.linspace(0.5, 2, WIDTH).astype(np.float32)}
+    assert_right(tmp_path / "m.onnx", nodes, {**X, **POSITIONS}, constants)
+
+
+@pytest.mark.parametrize("positions", [POSITIONS, {"pos": ((1,), np.int64)}])
+def test_rotation_of_com_microsoft(tmp_path: Path, positions: Mapping[str, Any]) -> None:
+    made = node("RotaryEmbedding", ["x", "pos", "cos", "sin"], ["y"], domain=MICROSOFT, num_heads=2)
+    assert_right(tmp_path / "m.onnx", [made], {**X, **positions})
+
+
+def test_rows_written_into_a_cache(tmp_path: Path) -> None:
+    made = node("TensorScatter", ["cache", "x", "place"], ["y"])
+    cache = {"cache": ((1, 12, WIDTH), np.float32), "place": ((1,), np.int64)}
+    assert_right(tmp_path / "m.onnx", [made], {**X, **cache}, {}, 24)
