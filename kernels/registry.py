@@ -35,7 +35,9 @@ from mavcg.kernels.tensor import (
     resample,
     run_indices,
     softmax,
+    suppress_boxes,
     transpose,
+    true_places,
 )
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, Step, View
 from mavcg.specs.tile_plan import MacroTile
@@ -77,6 +79,8 @@ _FAMILIES: tuple[ModuleType, ...] = (
     transpose,
     gather,
     run_indices,
+    true_places,
+    suppress_boxes,
     resample,
     layer_norm,
     local_response,

@@ -4,7 +4,7 @@ Every tensor is a dense row-major array. Images are N, H, W, C: importers of for
 around operators, which passes cancel. mavcg.ops defines the operators; mavcg.ops.nodes checks graphs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from mavcg.graph.parts import (
     Array,
     AttrValue,
     Fields,
+    GraphCount,
     GraphState,
     Node,
     TensorType,
@@ -29,6 +30,7 @@ __all__ = [
     "AttrValue",
     "Graph",
     "Node",
+    "GraphCount",
     "GraphState",
     "TensorType",
     "digest",
@@ -45,7 +47,8 @@ class Graph:
 
     inputs, outputs: tensor names. types: type of every tensor, constants included. constants: read-only arrays, by
     name. states: pairs of an input and an output that the caller does not see, because their values stay in a context
-    between runs.
+    between runs. counts: outputs of whose length along an axis a run decides, with the outputs that hold the lengths,
+    which the caller does not see, and which come last.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Graph:
     types: Mapping[str, TensorType]
     constants: Mapping[str, Array] = field(default_factory=dict)
     states: tuple[GraphState, ...] = ()
+    counts: tuple[GraphCount, ...] = ()
 
     def producers(self) -> dict[str, Node]:
         """Return the node that makes each tensor."""
@@ -73,6 +77,15 @@ class Graph:
         """Return the shape of a tensor."""
         return self.types[name].shape
 
+    def present(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """Return the arrays that the caller sees of a run's outputs, at their present lengths. arrays: all outputs."""
+        by_name = dict(zip(self.outputs, arrays, strict=True))
+        counts = {count.count for count in self.counts}
+        for count in self.counts:
+            length = int(by_name[count.count].reshape(()))
+            by_name[count.output] = by_name[count.output][(slice(None),) * count.axis + (slice(length),)]
+        return tuple(array for name, array in by_name.items() if name not in counts)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and str(self) == str(other)
 
@@ -80,9 +93,8 @@ class Graph:
         return hash(str(self))
 
     def __str__(self) -> str:
-        return text_of(
-            Fields(self.name, self.inputs, self.outputs, self.nodes, self.types, self.constants, self.states)
-        )
+        parts = self.name, self.inputs, self.outputs, self.nodes, self.types, self.constants
+        return text_of(Fields(*parts, self.states, self.counts))
 
     @staticmethod
     def parse(text: str, constants: Mapping[str, Array] = MappingProxyType({})) -> "Graph":

@@ -13,6 +13,7 @@ from mavcg.graph.parts import (
     Array,
     AttrValue,
     Fields,
+    GraphCount,
     GraphState,
     Node,
     TensorType,
@@ -238,10 +239,12 @@ class _Parser:
         self.at = self.start
         name = self.name()
         self.take("{")
-        nodes, states = list[Node](), list[GraphState]()
+        nodes, states, counts = list[Node](), list[GraphState](), list[GraphCount]()
         while self.peek() != "return":
             if self.peek() == "state":
                 states.append(self.state())
+            elif self.peek() == "count":
+                counts.append(self.count())
             elif self.peek() in ("input", "const"):
                 _, keyword = self.next()
                 tensor = self.definition()
@@ -260,7 +263,20 @@ class _Parser:
         self.take("}")
         if self.look() is not None or self.start < len(self.text):
             raise self.fail("there is text after the graph's end")
-        return Fields(name, tuple(self.inputs), tuple(outputs), tuple(nodes), self.types, self.constants, tuple(states))
+        made = name, tuple(self.inputs), tuple(outputs), tuple(nodes), self.types, self.constants
+        return Fields(*made, tuple(states), tuple(counts))
+
+    def count(self) -> GraphCount:
+        """Parse `count %output axis=0 = %count`."""
+        self.next()
+        output = self.returned_tensor()
+        for token in ("axis", "="):
+            self.take(token)
+        axis = self.scalar()
+        if not isinstance(axis, int):
+            raise self.fail(f"axis {axis} where a whole number should be")
+        self.take("=")
+        return GraphCount(output, axis, self.returned_tensor())
 
     def state(self) -> GraphState:
         """Parse `state %input = %output`, and the initial value after `from`."""

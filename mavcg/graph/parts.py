@@ -7,7 +7,8 @@
       const %w: f32[8,1,1,2] = sha256:0123456789abcdef01234567
       const %half: f32[] = {0.5}
       %conv: f32[1,4,4,8] = conv2d(%x, %w, _, _) act="" act_args=[] ... # "what the user's file calls it"
-      return %conv
+      count %kept axis=0 = %n               # of %kept a run makes the first %n indices of dimension 0
+      return %conv, %kept, %n
     }
 
 _ marks an absent input. Names with special characters are quoted. parser.py reads the text; mavcg.graph re-exports
@@ -138,6 +139,19 @@ class GraphState:
     initial: Array | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True)
+class GraphCount:
+    """An output of whose length along an axis each run decides: its type has the longest.
+
+    output: name of the graph's output. axis: counted from 0. count: name of another output, an i64 scalar that the
+    caller does not see: the number of indices along the axis that the run has made, from the first one on.
+    """
+
+    output: str
+    axis: int
+    count: str
+
+
 INLINE_ELEMENTS = 8  # maximum elements of a constant that is printed in full
 
 
@@ -151,6 +165,7 @@ class Fields(NamedTuple):
     types: Mapping[str, TensorType]
     constants: Mapping[str, Array]
     states: tuple[GraphState, ...] = ()
+    counts: tuple[GraphCount, ...] = ()
 
 
 def text_of(graph: Fields) -> str:
@@ -161,6 +176,7 @@ def text_of(graph: Fields) -> str:
     for name in sorted(graph.constants):
         lines.append(f"  const %{_word(name)}: {graph.types[name]} = {_constant_text(graph.constants[name])}")
     lines += [f"  {_node_text(node, graph.types)}" for node in graph.nodes]
+    lines += [f"  count %{_word(c.output)} axis={c.axis} = %{_word(c.count)}" for c in graph.counts]
     lines.append("  return " + ", ".join(f"%{_word(name)}" for name in graph.outputs))
     return "\n".join([*lines, "}", ""])
 

@@ -138,7 +138,8 @@ def _with_own_outputs(graph: Graph) -> Graph:
             name = copy
         outputs.append(name)
     states = tuple(replace(state, output=own.get(state.output, state.output)) for state in graph.states)
-    return replace(graph, nodes=tuple(nodes), types=types, outputs=tuple(outputs), states=states)
+    counts = tuple(replace(count, output=own.get(count.output, count.output)) for count in graph.counts)
+    return replace(graph, nodes=tuple(nodes), types=types, outputs=tuple(outputs), states=states, counts=counts)
 
 
 def _row_of(container: str, node: Node) -> _Inside:

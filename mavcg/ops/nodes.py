@@ -10,11 +10,11 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, AttrValue, Graph, Node, TensorType, type_of
-from mavcg.ops import attention, block_weights, eight_bit, elementwise, layouts, loops, reduction, spatial
+from mavcg.ops import attention, block_weights, eight_bit, elementwise, layouts, loops, reduction, selection, spatial
 from mavcg.ops.op import Attr, Operator, TypedNode, check_type, node_location
 
 # Each family of operators is a module with a tuple OPS; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops)
+FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops, selection)
 
 OPS: Mapping[str, Operator] = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})
 
@@ -189,6 +189,21 @@ def verify(graph: Graph) -> None:
         if name not in made:
             raise MavcgError(f"{where}: no node makes its output %{name}")
     _verify_states(graph)
+    _verify_counts(graph)
+
+
+def _verify_counts(graph: Graph) -> None:
+    """Check that counts are outputs, the last ones, i64 scalars, and axes of other outputs. Raises: MavcgError."""
+    counts = dict.fromkeys(count.count for count in graph.counts)
+    where = f"graph {graph.name}"
+    if graph.outputs[len(graph.outputs) - len(counts) :] != tuple(counts) or len(counts) == len(graph.outputs):
+        raise MavcgError(f"{where}: its counts %{', %'.join(counts)} are not its last outputs, in this order")
+    if len({count.output for count in graph.counts}) != len(graph.counts):
+        raise MavcgError(f"{where}: two counts of one output; a run decides about one length of it")
+    for count in graph.counts:
+        of = graph.types[count.output] if count.output in graph.outputs and count.output not in counts else None
+        if of is None or not 0 <= count.axis < len(of.shape) or graph.types[count.count] != TensorType("i64", ()):
+            raise MavcgError(f"{where}: %{count.count} is no count of axis {count.axis} of an output %{count.output}")
 
 
 def _verify_states(graph: Graph) -> None:

@@ -12,11 +12,22 @@ from mavcg.graph import DTYPES, Array, Graph, Node, is_float, type_of
 from mavcg.ops.loops import loop_ranges, order_by_loops
 from mavcg.ops.nodes import infer
 from mavcg.ops.op import FLOATS, node_location
-from mavcg.reference import attention, block_weights, eight_bit, elementwise, layouts, loops, reduction, shape, spatial
+from mavcg.reference import (
+    attention,
+    block_weights,
+    eight_bit,
+    elementwise,
+    layouts,
+    loops,
+    reduction,
+    selection,
+    shape,
+    spatial,
+)
 from mavcg.reference.loops import run_loop
 
 # Each family of operators is a module with a mapping DEFINITIONS; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, attention, shape, eight_bit, layouts, block_weights, loops)
+FAMILIES = (spatial, elementwise, reduction, attention, shape, eight_bit, layouts, block_weights, loops, selection)
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )

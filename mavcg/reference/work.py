@@ -52,6 +52,8 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
         return result * max(1, inputs[1].shape[-1])
     if node.op == "arg_top":
         return inputs[0].elements * _SORT_STEPS
+    if node.op == "suppress_boxes":  # a pass over the boxes for each that is chosen
+        return result * (_CALL_STEPS + 20 * inputs[0].shape[1])
     if node.op == "attention":
         keys, depth = inputs[1].shape[1], inputs[1].shape[3]
         return result * keys * (1 + depth) + _TRANSCENDENTAL_STEPS * result * keys

@@ -82,6 +82,12 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
     "product": ("reduce_prod", (TensorType("i64", (3, 50)),), {"axes": (1,)}),
     "arg_max": ("arg_max", (IMAGE,), {"axis": 3}),
     "arg_top": ("arg_top", (IMAGE,), {"axis": 3, "count": 5}),
+    "true_places": ("true_places", (TensorType("bool", (100,)),), {}),
+    "suppress_boxes": (
+        "suppress_boxes",
+        (TensorType("f32", (2, 9, 4)), TensorType("f32", (2, 3, 9)), SCALAR, SCALAR, TensorType("i64", ())),
+        {"bound": 5},
+    ),
     "softmax": ("softmax", (IMAGE,), {"axis": 3}),
     "log_softmax": ("log_softmax", (IMAGE,), {"axis": 1}),
     "layer_norm": ("layer_norm", (IMAGE, TensorType("f32", (37,))), {"axis": 3}),
@@ -177,7 +183,9 @@ def inputs_of(name: str) -> list[Array]:
                 values = np.ldexp(values, rng.integers(-4, 120, tensor.shape))
             inputs.append(np.asarray(values).astype(dtype))
         else:
-            low, high = (0, 2) if dtype.itemsize > 1 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            low, high = (
+                (0, 2) if dtype.itemsize > 1 or dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            )
             inputs.append(np.asarray(rng.integers(low, high, tensor.shape, endpoint=True)).astype(dtype))
     return inputs
 

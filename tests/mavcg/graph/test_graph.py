@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Graph, GraphState, Node, TensorType, digest, fresh_name, prune, type_of
+from mavcg.graph import DTYPES, Graph, GraphCount, GraphState, Node, TensorType, digest, fresh_name, prune, type_of
 from mavcg.graph.parts import INLINE_ELEMENTS
 from mavcg.ops.nodes import verify
+from mavcg.reference import run
 
 TEXT = """\
 graph g {
@@ -230,3 +231,38 @@ def test_types() -> None:
 def test_fresh_names() -> None:
     assert fresh_name([], "a") == "a"
     assert fresh_name(["a", "a.1", "a.3"], "a") == "a.2"
+
+
+COUNTS = """graph g {
+  input %flags: bool[4]
+  %places: i64[5] = true_places(%flags)
+  %first: i64[1] = slice(%places) starts=[0] steps=[1] stops=[1]
+  %kept: i64[4] = slice(%places) starts=[1] steps=[1] stops=[5]
+  %n: i64[] = reshape(%first) shape=[]
+  count %kept axis=0 = %n
+  return %kept, %n
+}
+"""
+
+
+def test_lengths_that_a_run_decides_are_printed_and_parsed() -> None:
+    graph = Graph.parse(COUNTS)
+    assert str(graph) == COUNTS and graph.counts == (GraphCount("kept", 0, "n"),)
+    verify(graph)
+    (kept,) = graph.present(run(graph, np.array([False, True, False, True])))
+    assert kept.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("count %kept axis=0 = %n", "count %kept axis=1 = %n", "%n is no count of axis 1 of an output %kept"),
+        ("count %kept axis=0 = %n", "count %first axis=0 = %n", "is no count of axis 0 of an output %first"),
+        ("return %kept, %n", "return %n, %kept", "are not its last outputs"),
+        ("%n: i64[] = reshape(%first) shape=[]", "%n: i64[1] = reshape(%first) shape=[1]", "is no count of axis 0"),
+        ("  return", "  count %kept axis=0 = %n\n  return", "two counts of one output"),
+    ],
+)
+def test_counts_that_are_none(old: str, new: str, words: str) -> None:
+    with pytest.raises(MavcgError, match=words):
+        verify(Graph.parse(COUNTS.replace(old, new)))

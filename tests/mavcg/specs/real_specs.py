@@ -150,6 +150,12 @@ def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     flat = b.add("flat_index", [name], lengths=(3, channels), strides=(channels, 1), offsets=(0,))
     rows = [b.input(name, TensorType(dtype, (length, 4))) for name, length in (("x", 3 * channels), ("u", side))]
     yield b.finish([b.add("scatter", [rows[0], flat, rows[1]], reduction=pick.choice(("none", "add", "max")))])
+    b = GraphBuilder("selection")
+    boxes, scores = (b.input(n, TensorType("f32", s)) for n, s in (("b", (1, side, 4)), ("s", (1, channels, side))))
+    limits = [b.constant(np.float32(0.5)), "", b.input("most", TensorType("i64", ())), ""]
+    chosen = b.add("suppress_boxes", [boxes, scores, *limits], bound=side, centred=pick.random() < 0.5)
+    flags = b.add("reshape", [b.add("less", [chosen, chosen])], shape=(channels * side,))
+    yield b.finish([b.add("true_places", [flags])])
     b = GraphBuilder("attention")
     query, *others = (b.input(name, TensorType("f32", (1, side, 2, channels))) for name in ("q", "k", "v"))
     mask = b.input("mask", TensorType("f32", (1, 1, 1, side)))

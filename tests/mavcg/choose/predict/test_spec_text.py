@@ -19,6 +19,8 @@ from mavcg.kernels.registry import emitters
 from mavcg.kernels.tensor.arg_top import ArgTop
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
+from mavcg.kernels.tensor.suppress_boxes import SuppressBoxes
+from mavcg.kernels.tensor.true_places import TruePlaces
 from mavcg.specs.serialize import to_json
 
 # By kernel: what repr() printed of specs of every family on 22 November 2026, before names could change.
@@ -39,6 +41,8 @@ NEWER = {
     ExpandedBlocks,
     QuantizedBlocks,
     Attention,
+    SuppressBoxes,
+    TruePlaces,
 }
 
 # Fields that old notes do not have, with their defaults.
