@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from bench.jit import Compiled
+from mavcg.choose.lowering.count_words import hold_counts
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.state_memory import hold_states
@@ -67,7 +68,7 @@ class ProgramRunner:
     def __init__(
         self, lowered: LoweredGraph, machine: Machine, parts: int = 2, kernels: KernelAddresses | None = None
     ) -> None:
-        model = hold_states(plan_lowered(lowered))
+        model = hold_states(hold_counts(plan_lowered(lowered)))
         self.program, self.parts = model.program, parts
         self.kernels = compiled(lowered.specs, machine) if kernels is None else kernels
         self.constants = GuardedMemory(pack_weights(model.memory, lowered.graph.constants).tobytes())
@@ -93,12 +94,14 @@ class ProgramRunner:
         outputs = [GuardedMemory(bytes([STALE]) * tensor.type.bytes) for tensor in program.outputs]
         arena = GuardedMemory(bytes([STALE]) * program.arena_bytes)
         scratch = GuardedMemory(bytes([STALE]) * program.scratch_bytes)
-        fault = GuardedMemory(bytes(4))
+        fault, counted = GuardedMemory(bytes(4)), GuardedMemory(bytes([STALE]) * 8 * program.counted)
 
         def pointer(operand: OperandAddress) -> int:
             if operand.base == "state":
                 copy = 0 if operand.index == ONLY_COPY else self.turn ^ (operand.index == WRITTEN_COPY)
                 return self.states.pointer + operand.offset + copy * program.swapped_bytes
+            if operand.base == "counted":
+                return counted.pointer + 8 * operand.index
             buffers = {
                 "arena": [arena],
                 "constants": [self.constants],
@@ -115,15 +118,18 @@ class ProgramRunner:
             for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
                 call()
             assert fault.unchanged, f"{step.name}: an index does not exist"
-            for memory in (arena, scratch, self.states, *outputs):
+            for memory in (arena, scratch, self.states, counted, *outputs):
                 assert memory.guarded, f"{step.name}: {step.kernel} writes outside its buffer"
             for memory in (self.constants, *inputs):
                 assert memory.unchanged, f"{step.name}: {step.kernel} writes to an input or constant"
         self.turn ^= 1
-        return tuple(
-            np.frombuffer(memory.bytes(), DTYPES[tensor.type.dtype]).reshape(tensor.type.shape)
-            for memory, tensor in zip(outputs, program.outputs, strict=True)
-        )
+        lengths = np.frombuffer(counted.bytes(), np.int64)
+        made = list[Array]()
+        for memory, tensor in zip(outputs, program.outputs, strict=True):
+            array = np.frombuffer(memory.bytes(), DTYPES[tensor.type.dtype]).reshape(tensor.type.shape)
+            axis = tensor.counted_axis
+            made.append(array if axis is None else np.take(array, range(lengths[tensor.counted]), axis))
+        return tuple(made)
 
     def _phases(self, pointer: Callable[[OperandAddress], int]) -> Iterator[tuple[ProgramPhase, dict[int, int]]]:
         """Yield the phases to run, with the iterations of their loops."""

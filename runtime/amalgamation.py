@@ -78,6 +78,7 @@ UNITS: Mapping[str, Unit] = {
             "engine_options.c",
             "engine_pool.c",
             "engine_shape.c",
+            "engine_counted.c",
             "engine_state.c",
             "engine_context.c",
             "engine_run.c",

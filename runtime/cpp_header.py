@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from mavcg.runtime.cpp_header_template import (
     BOUNDED_DESCRIPTIONS,
     CONSTRUCTORS,
+    COUNTED_DESCRIPTIONS,
     DESCRIPTIONS,
     HEADER,
     PRIVATE,
@@ -42,7 +43,10 @@ def cpp_header_text(program: Program) -> str:
         "OWNED": f"{name}_context",
         "ABOUT": "a class that owns a context, and a std::span for each tensor",
         "CONSTRUCTORS": CONSTRUCTORS,
-        "DESCRIPTIONS": fill_template(DESCRIPTIONS, {"EXPORTED": exported})
+        "DESCRIPTIONS": fill_template(
+            DESCRIPTIONS + (COUNTED_DESCRIPTIONS if program.counted else ""),
+            {"EXPORTED": exported, "OUTS": str(len(program.outputs))},
+        )
         if not program.dimensions
         else _bounded_descriptions(program, exported),
         "PRIVATE": fill_template(PRIVATE, {"EXPORTED": exported, "NAME": name}),

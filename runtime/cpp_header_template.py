@@ -163,6 +163,15 @@ DESCRIPTIONS = """\
     static const char *error_text(int status) noexcept { return @EXPORTED@_error_text(status); }
 """
 
+COUNTED_DESCRIPTIONS = """\
+
+    /* The outputs as the last run of this context made them, at the lengths that it decided; outputs() has the longest,
+     * which the spans of run() have. */
+    std::span<const mavcg_tensor> present_outputs() const noexcept {
+        return {@EXPORTED@_context_outputs(get()), @OUTS@};
+    }
+"""
+
 BOUNDED_DESCRIPTIONS = """\
     /* Set the shapes of the inputs for the runs that follow; a new context has the longest ones. MAVCG_ERROR_SIZE for
      * shapes out of bounds, which change nothing. */

@@ -22,7 +22,8 @@ TYPE_CODES: dict[str, int] = {
 
 
 API: int = ffi.integer_const("MAVCG_MODEL_API")
-STATES_API, DIMENSIONS_API = 2, 3  # the first versions of MAVCG_MODEL_API with states, with bounded dimensions
+# The first versions of MAVCG_MODEL_API with states, with bounded dimensions, with lengths that a run decides.
+STATES_API, DIMENSIONS_API, COUNTED_API = 2, 3, 4
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
 _DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
@@ -169,6 +170,12 @@ def dimensions_of(table: Any) -> dict[str, tuple[int, int]]:
     """Return the bounds of a model's bounded dimensions by their names; {} for a model of fixed shapes."""
     listed = (table.dimensions[i] for i in range(table.dimension_count if table.api >= DIMENSIONS_API else 0))
     return {text_of(each.name): (int(each.least), int(each.most)) for each in listed}
+
+
+def counted_of(table: Any) -> dict[int, int]:
+    """Return the axis of whose length each run decides, by the number of the output; {} for fixed outputs."""
+    listed = (table.counted[i] for i in range(table.counted_count if table.api >= COUNTED_API else 0))
+    return {int(each.output): int(each.axis) for each in listed}
 
 
 def step_of(step: Any) -> tuple[str, str, str, int, int, int]:

@@ -5,6 +5,7 @@ Python. It needs no compiler and no parser, and releases Python's global lock wh
 """
 
 import contextlib
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from mavcg.runtime.library_tables import (
     Tensor,
     check_status,
     close_library,
+    counted_of,
     dimensions_of,
     has_states,
     model_table,
@@ -62,7 +64,8 @@ class Model:
     of this context's buffers. scratch_bytes: scratch memory of each of its threads. constants_bytes: packed weights in
     the library. states: tensors that stay in the context from one run to the next; state_bytes: their memory.
     dimensions: bounds of the bounded dimension by its name, of which each run has a length; inputs and outputs are then
-    those of the last run, at first of the longest length. Calls from several threads wait for each other; for runs at
+    those of the last run, at first of the longest length. counted: the axis of whose length each run decides, by the
+    name of the output; `outputs` have the longest. Calls from several threads wait for each other; for runs at
     the same time, each thread loads its own context.
     """
 
@@ -106,6 +109,8 @@ class Model:
         self.inputs = tuple(tensor_of(table.inputs[i]) for i in range(table.input_count))
         self.outputs = tuple(tensor_of(table.outputs[i]) for i in range(table.output_count))
         self.dimensions = dimensions_of(table)
+        self._counted = counted_of(table)
+        self.counted = {self.outputs[number].name: axis for number, axis in self._counted.items()}
         states = has_states(table)
         self.states = tuple(tensor_of(table.states[i]) for i in range(table.state_count if states else 0))
         self.arena_bytes = int(table.arena_bytes)
@@ -126,7 +131,8 @@ class Model:
                 array, or one of another library through DLPack, without a copy. An array that is not contiguous is
                 copied first.
             out: an array for each output, which is written and returned; contiguous, and without memory of an input.
-                For one output it may be the array alone. None for new arrays.
+                For one output it may be the array alone. None for new arrays. Of an output of whose length the run
+                decides the array has the longest, and what is returned is its beginning, as a view.
         Raises: MavcgError for another number of arrays, a wrong shape or dtype, and a closed or cancelled model.
         """
         status, outputs = self._run(arrays, out, None)
@@ -246,9 +252,19 @@ class Model:
             for i, buffer in enumerate(buffers_out):
                 pointers_out[i] = buffer
             if step_ns is None:
-                return self._run_model(self._context, pointers_in, pointers_out), outputs
+                status = self._run_model(self._context, pointers_in, pointers_out)
+                return status, self._present(outputs) if self._counted and not status else outputs
             times = ffi.from_buffer("double[]", step_ns)
             return self._profile_model(self._context, pointers_in, pointers_out, times), outputs
+
+    def _present(self, outputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return the outputs of a run that has ended at the lengths that it decided, in the same memory."""
+        described = self._table.context_outputs(self._context)
+        present = list(outputs)
+        for number in self._counted:
+            shape = tensor_of(described[number]).shape
+            present[number] = outputs[number].reshape(-1)[: math.prod(shape)].reshape(shape)
+        return tuple(present)
 
     def empty_outputs(self) -> tuple[Array, ...]:
         """Return new arrays for the outputs."""

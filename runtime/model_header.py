@@ -101,11 +101,14 @@ def model_declarations(program: Program, threads: int) -> str:
     """Return the declarations of a model's own functions. threads: default of a context."""
     name = api_name(program.name)
     default = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
-    functions = (*_FUNCTIONS, *_SHAPE_FUNCTIONS) if program.dimensions else _FUNCTIONS
+    functions: tuple[str, ...] = (*_FUNCTIONS, *_SHAPE_FUNCTIONS) if program.dimensions else _FUNCTIONS
+    functions += ("context_outputs",) if program.counted else ()
     short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in functions)
     filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": default, "SHORT": short, "SHAPES": ""}
     if program.dimensions:
         filled["SHAPES"] = fill_template(_SHAPES, filled)
+    if program.counted:
+        filled["SHAPES"] += fill_template(_COUNTED, filled)
     return fill_template(_HEADER, filled)
 
 
@@ -129,6 +132,9 @@ def _list(title: str, tensors: Sequence[ProgramTensor | ProgramState]) -> str:
 
 def _type_text(tensor: ProgramTensor | ProgramState) -> str:
     """Return a tensor's type and size, with bounded dimensions by their names: f32[1,tokens,8], 32 * tokens bytes."""
+    if isinstance(tensor, ProgramTensor) and tensor.counted_axis is not None:
+        dims = ",".join(f"up to {n}" if i == tensor.counted_axis else str(n) for i, n in enumerate(tensor.type.shape))
+        return f"{tensor.type.dtype}[{dims}], memory for {tensor.type.bytes} bytes"
     axes = tensor.axes if isinstance(tensor, ProgramTensor) else ()
     if not axes:
         return f"{tensor.type}, {tensor.type.bytes} bytes"
@@ -148,6 +154,15 @@ int @EXPORTED@_set_shape(@NAME@_context *context, const int64_t *const *dims);
 /* As @NAME@_inputs() and @NAME@_outputs(), which have the longest lengths, with those of the context: the sizes of the
  * arrays that @NAME@_run() reads and writes. The context's own memory, which @NAME@_set_shape() changes. */
 const mavcg_tensor *@EXPORTED@_context_inputs(const @NAME@_context *context);
+const mavcg_tensor *@EXPORTED@_context_outputs(const @NAME@_context *context);
+"""
+
+_COUNTED = """\
+
+/* As @NAME@_outputs(), with the lengths that the last run of the context has decided: of outputs with `up to` above. A
+ * run leaves dense arrays of these dimensions and bytes. A run that does not return MAVCG_OK changes none of them;
+ * before the first one they are the longest, for which every array has memory, also for @NAME@_run_sized(). The
+ * context's own memory. */
 const mavcg_tensor *@EXPORTED@_context_outputs(const @NAME@_context *context);
 """
 

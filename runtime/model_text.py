@@ -34,6 +34,7 @@ _BASES = {
     "state": "IN_STATE",
     "fault": "IN_FAULT",
     "count": "IN_COUNT",
+    "counted": "IN_COUNTED",
 }
 DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10
@@ -128,6 +129,7 @@ def tables_text(
             _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
             _array("const struct engine_state state_table[]", map(_state, program.states)),
             count_tables_text(program),
+            _counted(program),
             _steps(program),
             _array(
                 "const struct engine_step run_table[]",
@@ -156,6 +158,8 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
         "STATES": len(program.states),
         "DIMENSIONS": len(program.dimensions),
         "COUNTS": len(counts_of(program)),
+        "COUNTED": program.counted,
+        "COUNTED_OUTPUTS": sum(tensor.counted_axis is not None for tensor in program.outputs),
         "TENSOR_DIMS": sum(len(tensor.type.shape) for tensor in (*program.inputs, *program.outputs)),
     }
     bytes_of = {
@@ -170,6 +174,16 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
     }
     lines = [f"#define {name} {value}\n" for name, value in counts.items()]
     return "".join(lines + [f"#define {name} {value}ull\n" for name, value in bytes_of.items()])
+
+
+def _counted(program: Program) -> str:
+    """Return the tables of outputs of whose length each run decides; "" without any."""
+    counted = [(i, t.counted_axis, t.counted) for i, t in enumerate(program.outputs) if t.counted_axis is not None]
+    if not counted:
+        return ""
+    return _array("const mavcg_counted counted_table[]", (f"{{{i}, {axis}}}," for i, axis, _ in counted)) + _array(
+        "const uint32_t counted_words[]", (f"{word}," for _, _, word in counted)
+    )
 
 
 def _steps(program: Program) -> str:

@@ -24,6 +24,7 @@ def check_program(program: Program) -> None:
         raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds at most {_MAX_STEPS}")
     if len(program.phases) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds at most {_MAX_STEPS}")
+    _check_counted(program)
     _check_stages(program)
     _check_loops(program)
     if program.dimensions and (program.phases or program.stages):
@@ -61,6 +62,8 @@ def _in_base(operand: OperandAddress, program: Program, loops: Sequence[ProgramL
     }
     if (operand.base == "count") != (operand.count is not None):
         return False
+    if operand.base == "counted" and operand.index >= program.counted:
+        return False
     tensors = {"input": program.inputs, "output": program.outputs}.get(operand.base, ())
     if operand.base not in ends and operand.index >= len(tensors):
         return False
@@ -73,6 +76,18 @@ def _in_base(operand: OperandAddress, program: Program, loops: Sequence[ProgramL
     moves = [stride * (trips[loop] - 1) for loop, stride in operand.strides]
     first, last = (operand.offset + sum(move for move in moves if move * sign > 0) for sign in (-1, 1))
     return 0 <= first and last < end
+
+
+def _check_counted(program: Program) -> None:
+    """Raise MavcgError for an output whose length is not decided by a word of the context."""
+    for tensor in program.outputs:
+        axis = tensor.counted_axis
+        if axis is not None and not (0 <= axis < len(tensor.type.shape) and 0 <= tensor.counted < program.counted):
+            raise MavcgError(
+                f"model {program.name}: output {tensor.name}: axis {axis} by word {tensor.counted} of {program.counted}"
+            )
+    if program.counted and (program.stages or program.dimensions):
+        raise MavcgError(f"model {program.name}: lengths that a run decides with stages or a bounded dimension")
 
 
 def _check_loops(program: Program) -> None:

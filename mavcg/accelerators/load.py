@@ -9,7 +9,7 @@ from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model, is_model
-from mavcg.passes.graph.states import without_states
+from mavcg.passes.graph.states import without_counts, without_states
 
 
 def load_xgraph(
@@ -33,4 +33,7 @@ def load_xgraph(
             f"{model}: neither a .onnx, .tflite or .prototxt file nor a built-in network; known: {', '.join(NAMES)}"
         )
     why_not = f"{model}: a program for an accelerator has no memory between runs"
-    return xgraph_of(without_states(import_model(Path(model), shapes, weights), why_not), on_host)
+    graph = without_states(import_model(Path(model), shapes, weights), why_not)
+    return xgraph_of(
+        without_counts(graph, f"{model}: a program for an accelerator has outputs of fixed shapes"), on_host
+    )

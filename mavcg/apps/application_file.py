@@ -17,6 +17,7 @@ from mavcg.files.file_types import value_text
 from mavcg.importers.declared_shapes import GivenShapes
 
 NO_STATES = "the networks of an application share one memory, in which nothing stays between runs"  # in messages
+NO_COUNTS = "the networks of an application have outputs of fixed shapes"  # in messages
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
 _AUTO = re.compile(r"auto(?::(\d+))?")

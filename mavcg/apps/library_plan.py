@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mavcg.apps.application import ScheduleBlock, firings, sequential
-from mavcg.apps.application_file import NO_STATES, ApplicationFile, NetworkEntry
+from mavcg.apps.application_file import NO_COUNTS, NO_STATES, ApplicationFile, NetworkEntry
 from mavcg.apps.buildable import check_buildable, check_precision, parallel_pairs
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import network_of
@@ -26,7 +26,7 @@ from mavcg.memory.shared_placement import place_together
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.passes.graph.states import without_states
+from mavcg.passes.graph.states import without_counts, without_states
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, check_names
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.model_text import SCRATCH_ALIGN
@@ -150,7 +150,7 @@ def _prepare(
         own = replace(own, depth_first=OFF)
     try:
         made = plan_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
-        without_states(made.graph, NO_STATES)
+        without_counts(without_states(made.graph, NO_STATES), NO_COUNTS)
         return made
     except ArenaTooLargeError:
         raise

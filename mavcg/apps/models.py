@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from mavcg.apps.application import Application, Cnn, Partition, in_order, sequential
-from mavcg.apps.application_file import NO_STATES, ApplicationFile, NetworkEntry
+from mavcg.apps.application_file import NO_COUNTS, NO_STATES, ApplicationFile, NetworkEntry
 from mavcg.apps.derivation import LayerId
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import layer_names, network_of
@@ -17,7 +17,7 @@ from mavcg.importers.load import import_model
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.passes.graph.states import without_states
+from mavcg.passes.graph.states import without_counts, without_states
 
 
 def read_application(
@@ -33,6 +33,7 @@ def read_application(
     for entry in file.networks:
         progress(f"{entry.name}: reading {entry.file.name}")
         graph = without_states(import_model(entry.file, entry.shapes), f"{file.path}: line {entry.line}: {NO_STATES}")
+        graph = without_counts(graph, f"{file.path}: line {entry.line}: {NO_COUNTS}")
         graphs.append(order_nodes(optimise(graph)).graph)
         cnns.append(network_of(graphs[-1], entry.name, entry.precision))
     # Partitions are first made without times, so that wrong names are reported before the slow predictions.

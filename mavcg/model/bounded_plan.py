@@ -23,7 +23,7 @@ from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.sizes import BoundedShapes
 from mavcg.model.stages import LAY_OUT, optimise_graph, run_stages
 from mavcg.passes.graph.attention import fuse_attention
-from mavcg.passes.graph.states import pair_states
+from mavcg.passes.graph.states import pair_states, without_counts
 from mavcg.specs.count import Count
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.model_program import Program
@@ -65,6 +65,7 @@ def _read(request: ModelRequest, bounds: BoundedShapes, name: str, length: int) 
     """Return the model's graph for a length. name: of the graph."""
     ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
     graph = import_model(request.model, GivenShapes(bounds.at(length), ignore), request.weights)
+    graph = without_counts(graph, f"--shape {bounds}: outputs follow from this length alone")
     return pair_states(replace(graph, name=name), request.states)
 
 

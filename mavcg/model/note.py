@@ -45,7 +45,7 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
         "model": program.name,
         "versions": list(kernels.tiles),
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
-        "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "outputs": outputs_json(program),
         "states": states_json(program),
         "state_bytes": program.state_bytes,
         "arena_bytes": program.arena_bytes,
@@ -73,6 +73,16 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
         "weights": asdict(weight_sizes(lowered)),
         "dimensions": dimensions_json(program),
     } | ({"depth_first": [band.as_json() for band in plan.bands]} if plan.bands else {})
+
+
+def outputs_json(program: Program) -> list[dict[str, Any]]:
+    """Return name and type of each output; of one of whose length each run decides, with the most of it in its type,
+    "counted": true and the axis."""
+    return [
+        {"name": t.name, "type": str(t.type)}
+        | ({} if t.counted_axis is None else {"counted": True, "counted_axis": t.counted_axis})
+        for t in program.outputs
+    ]
 
 
 def states_json(program: Program) -> list[dict[str, Any]]:

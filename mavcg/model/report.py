@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.model.link import ModelResult
-from mavcg.model.note import dimensions_json, states_json
+from mavcg.model.note import dimensions_json, outputs_json, states_json
 from mavcg.model.precision import own_errors_words, precision_words
 from mavcg.objects.inspection import versions_text
 from mavcg.runtime.companions import companions_sentence
@@ -39,7 +39,7 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "extensions": result.note["extensions"],
         "level_bytes": result.note["level_bytes"],
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
-        "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "outputs": outputs_json(program),
         "states": states_json(program),
         "dimensions": dimensions_json(program),
         "thread_plans": [
@@ -66,6 +66,16 @@ def memory_json(program: Program) -> dict[str, int]:
         "scratch_bytes_per_thread": program.scratch_bytes,
         "weights_bytes": program.constants_bytes,
     }
+
+
+def tensors_words(tensors: Sequence[Mapping[str, Any]]) -> str:
+    """Return a list of tensors as outputs_json has them."""
+
+    def words(tensor: Mapping[str, Any]) -> str:
+        counted = f" (each run decides the length of axis {tensor['counted_axis']})" if tensor.get("counted") else ""
+        return f"{tensor['name']} {tensor['type']}{counted}"
+
+    return ", ".join(map(words, tensors))
 
 
 def states_words(states: Sequence[Mapping[str, Any]]) -> str:
@@ -144,7 +154,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "library": f"{result.output} for {result.target.zig_name}, {_size(result.library_bytes)}",
         "versions": ", ".join(result.note["versions"]),
         "inputs": ", ".join(f"{t.name} {t.type}" for t in program.inputs),
-        "outputs": ", ".join(f"{t.name} {t.type}" for t in program.outputs),
+        "outputs": tensors_words(outputs_json(program)),
         "bounded": dimensions_words(dimensions_json(program)),
         "operators": operators,
         "kernels": f"{len(result.plan.specs)} in {len(program.steps)} steps",
@@ -203,7 +213,7 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
         return
     to.print(f"model {note['model']}, versions: {versions_text(note)}")
     for key in ("inputs", "outputs"):
-        to.print(f"{key}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[key]))
+        to.print(f"{key}: {tensors_words(note[key])}")
     if note.get("states"):
         to.print(f"states: {states_words(note['states'])}; {_size(note['state_bytes'])}")
     if words := dimensions_words(note.get("dimensions", {})):

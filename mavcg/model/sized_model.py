@@ -17,7 +17,7 @@ from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.sizes import Shape, size_text
 from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
-from mavcg.passes.graph.states import without_states
+from mavcg.passes.graph.states import without_counts, without_states
 from mavcg.runtime.companions import (
     HEADER_SUFFIXES,
     check_companions,
@@ -55,6 +55,7 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
         progress(f"reading {request.model.name}, {size_text(size)}")
         graph = import_model(request.model, size, request.weights)
         graph = without_states(graph, f"{request.model}: --shape: each of several sizes has contexts of its own")
+        graph = without_counts(graph, f"{request.model}: --shape: the sizes of a library have fixed outputs")
         graph = replace(graph, name=name if number == 0 else f"{name}_size{number}")
         dump("import", graph)
         entries.append(PartEntry(_choose_within(graph, size, context)))

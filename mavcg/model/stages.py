@@ -10,6 +10,7 @@ from functools import partial
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.choose.bands.choose_bands import with_depth_first
+from mavcg.choose.lowering.count_words import hold_counts
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large, divide_rows_of, division_within
@@ -182,8 +183,9 @@ def choose_threads(plan: Plan, context: PlanContext) -> Plan:
 
 
 def place_states(plan: Plan, context: PlanContext) -> Plan:
-    """Move the states from the signature to the context, last, because it depends on the order of all steps."""
-    held = hold_states(plan)
+    """Move the states and the lengths that a run decides from the signature to the context, last, because it depends on
+    the order of all steps."""
+    held = hold_states(hold_counts(plan))
     if held.program.states:
         dump("place_states", "".join(f"{state}\n" for state in held.program.states))
     return held

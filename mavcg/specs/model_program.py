@@ -10,17 +10,18 @@ from mavcg.specs.dimension import Dimension
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2
 
 
-WORDS = ("fault", "count")  # bases that are words of the context, not memory of the model
+WORDS = ("fault", "count", "counted")  # bases that are words of the context, not memory of the model
 
 
 @dataclass(frozen=True)
 class OperandAddress:
     """The address of an operand.
 
-    base: "arena", "constants", "input", "output", "state", "fault" (the context's fault word) or "count" (32 bits, the
-    number `count` in a run). offset: from the base, in bytes. index: number of the input or output; of a state the copy
-    that is meant, ONLY_COPY, READ_COPY or WRITTEN_COPY. strides: (number of a loop around the step, bytes that
-    the address advances by in each iteration of it).
+    base: "arena", "constants", "input", "output", "state", "fault" (the context's fault word), "count" (32 bits, the
+    number `count` in a run) or "counted" (64 bits, a length that the run decides). offset: from the base, in bytes.
+    index: number of the input, output or counted word; of a state the copy that is meant, ONLY_COPY, READ_COPY or
+    WRITTEN_COPY. strides: (number of a loop around the step, bytes that the address advances by in each iteration of
+    it).
     """
 
     base: str
@@ -130,12 +131,15 @@ class ProgramTensor:
     """An input or output of the model, dense and row-major.
 
     axes: the length of each axis in a run, where any follows from the program's bounded dimensions, for whose longest
-    lengths `type` is; empty: that of `type`.
+    lengths `type` is; empty: that of `type`. counted_axis: of an output, the axis of which a run makes as many indices
+    as counted word number `counted` says; `type` has the most.
     """
 
     name: str
     type: TensorType
     axes: tuple[Count, ...] = ()
+    counted_axis: int | None = None
+    counted: int = 0
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ class Program:
     which cover all steps in order; rings: the buffers between them. states: tensors that stay in a context between
     runs, those in place first; state_bytes: memory of all their copies. swapped_bytes: of one copy of those that have
     two. dimensions: the bounded ones, of which each run has its own lengths. loops: of whole steps, in order; one that
-    is in another comes after it.
+    is in another comes after it. counted: number of words of a context with lengths that a run decides.
     """
 
     name: str
@@ -188,3 +192,4 @@ class Program:
     swapped_bytes: int = 0
     dimensions: tuple[Dimension, ...] = ()
     loops: tuple[ProgramLoop, ...] = ()
+    counted: int = 0

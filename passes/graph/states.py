@@ -64,6 +64,14 @@ def without_states(graph: Graph, where: str) -> Graph:
     return graph
 
 
+def without_counts(graph: Graph, where: str) -> Graph:
+    """Return the graph. where: what takes outputs of fixed shapes only, and why. Raises: MavcgError for others."""
+    if graph.counts:
+        listed = ", ".join(count.output for count in graph.counts)
+        raise MavcgError(f"{where}; each run decides the length of {listed}: build it alone, by `mavcg build MODEL`")
+    return graph
+
+
 def proposed_states(graph: Graph) -> str:
     """Return the pattern that pairs inputs and outputs with the usual names of caches; "" if it matches none.
 

@@ -17,8 +17,9 @@
 #include "kernel_api.h"
 
 /* Base of an operand's address. The addresses of IN_INPUT and IN_OUTPUT, and those of states with two copies, are known
- * only during a run, so these operands are also listed by number. IN_FAULT, IN_COUNT: words of the context. */
-enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_STATE, IN_FAULT, IN_COUNT };
+ * only during a run, so these operands are also listed by number. IN_FAULT, IN_COUNT, IN_COUNTED: words of the
+ * context. */
+enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_STATE, IN_FAULT, IN_COUNT, IN_COUNTED };
 
 /* The copy of a state that an operand addresses. READ_COPY and WRITTEN_COPY change places after each run. */
 enum engine_copy { ONLY_COPY, READ_COPY, WRITTEN_COPY };
@@ -131,6 +132,8 @@ struct mavcg_context {
         *counts; /* [COUNTS], which follow from the lengths of the next run; NULL: all are fixed (engine_shape.h) */
     const mavcg_tensor *inputs, *outputs; /* of a run */
     mavcg_tensor *shaped; /* the context's own memory of both, [INPUTS + OUTPUTS]; NULL: they are the model's tables */
+    int64_t *counted;      /* [COUNTED] words for lengths that a run decides (engine_counted.h) */
+    mavcg_tensor *present; /* [OUTPUTS] as the last run made them; NULL: they are those of `outputs` */
     uint32_t flags;
     uint32_t fault;      /* kernels set it to 1 for an invalid index; the only word of the context they write */
     uint32_t float_mode; /* rounding and denormal modes of the thread in run */

@@ -114,8 +114,13 @@ static const mavcg_tensor *context_inputs_api(const void *context) {
     return context ? ((const struct mavcg_context *)context)->inputs : inputs_table;
 }
 
+#endif
+
+#if DIMENSIONS || COUNTED_OUTPUTS
+
 static const mavcg_tensor *context_outputs_api(const void *context) {
-    return context ? ((const struct mavcg_context *)context)->outputs : outputs_table;
+    const struct mavcg_context *of = context;
+    return !of ? outputs_table : of->present ? of->present : of->outputs;
 }
 
 #endif
@@ -152,7 +157,13 @@ static const mavcg_model_table model_table = {
     .dimensions = dimension_table,
     .set_shape = set_shape_api,
     .context_inputs = context_inputs_api,
+#endif
+#if DIMENSIONS || COUNTED_OUTPUTS
     .context_outputs = context_outputs_api,
+#endif
+#if COUNTED_OUTPUTS
+    .counted_count = COUNTED_OUTPUTS,
+    .counted = counted_table,
 #endif
 };
 
@@ -182,6 +193,8 @@ EXPORT(state_restore);
 #if DIMENSIONS
 EXPORT(set_shape);
 EXPORT(context_inputs);
+#endif
+#if DIMENSIONS || COUNTED_OUTPUTS
 EXPORT(context_outputs);
 #endif
 

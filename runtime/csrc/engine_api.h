@@ -1,6 +1,6 @@
 /* Declarations that all model libraries share: status codes, and the descriptions of tensors and steps. */
 #ifndef MAVCG_MODEL_API
-#define MAVCG_MODEL_API 3
+#define MAVCG_MODEL_API 4
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +52,13 @@ typedef struct mavcg_dimension {
     const char *name;
     int64_t least, most;
 } mavcg_dimension;
+
+/* An output of whose length along an axis each run decides: its description has the longest, for which the caller's
+ * array has memory. After a run the array is dense with the length that context_outputs has. */
+typedef struct mavcg_counted {
+    uint32_t output;
+    int32_t axis;
+} mavcg_counted;
 
 /* A step: one call of a kernel within a run. */
 typedef struct mavcg_step {
@@ -108,6 +115,9 @@ typedef struct mavcg_model_table {
     int (*set_shape)(void *context, const int64_t *const *dims);
     const mavcg_tensor *(*context_inputs)(const void *context);
     const mavcg_tensor *(*context_outputs)(const void *context);
+    /* Of a model with such outputs; 0 and NULL otherwise. context_outputs then has the outputs of the last run. */
+    uint32_t counted_count;
+    const mavcg_counted *counted;
 } mavcg_model_table;
 
 #ifdef __cplusplus

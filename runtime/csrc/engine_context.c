@@ -6,6 +6,7 @@
 
 #include "application_memory.h"
 #include "engine.h"
+#include "engine_counted.h"
 #include "engine_library.h"
 #include "engine_machine.h"
 #include "engine_memory.h"
@@ -26,6 +27,7 @@ static void resolve_operands(struct mavcg_context *context) {
         else if (operand->base == IN_STATE) context->operands[i] = states_of(context, operand->index) + operand->offset;
         else if (operand->base == IN_FAULT) context->operands[i] = &context->fault;
         else if (operand->base == IN_COUNT) context->operands[i] = &context->counts[operand->index];
+        else if (operand->base == IN_COUNTED) context->operands[i] = &context->counted[operand->index];
     }
 }
 
@@ -33,6 +35,7 @@ static void free_context(struct mavcg_context *context) {
     free(context->pool.threads);
     free(context->operands);
     free_shape(context);
+    free_counted(context);
     if (!context->shared) {
         free_working(context->scratch, context->threads * (size_t)SCRATCH_STRIDE);
         free_working(context->arena, ARENA_BYTES);
@@ -103,7 +106,7 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, const struct shar
     context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
     context->pool.threads = calloc(threads ? threads : 1, sizeof *context->pool.threads);
     context->process = create_process_state(&context->cleared_in_child);
-    bool shaped = create_shape(context);
+    bool shaped = create_shape(context) && create_counted(context);
     if (!context->arena || !context->scratch || !context->operands || !context->pool.threads || !context->process ||
         !shaped || (STATES && !context->states)) {
         free_context(context);

@@ -2,6 +2,7 @@
 #include "engine_run.h"
 
 #include "engine.h"
+#include "engine_counted.h"
 #include "engine_machine.h"
 #include "engine_pool.h"
 #include "engine_process.h"
@@ -136,6 +137,7 @@ MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *in
     __atomic_store_n(&context->fault, 0, __ATOMIC_RELAXED);
     status = run_steps(context, step_ns);
     if (!status && __atomic_load_n(&context->fault, __ATOMIC_RELAXED)) status = MAVCG_ERROR_INDEX;
+    if (!status) take_counted(context, outputs);
     end_states(context, status);
     return status;
 }

@@ -17,6 +17,8 @@
 #define STATES 2
 #define DIMENSIONS 1
 #define COUNTS 1
+#define COUNTED 0
+#define COUNTED_OUTPUTS 0
 #define TENSOR_DIMS 4
 #define ARENA_BYTES 4096ull
 #define SCRATCH_BYTES 128ull

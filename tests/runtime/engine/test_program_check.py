@@ -35,6 +35,15 @@ def test_steps_that_the_engine_could_not_run(step: ProgramStep, words: str) -> N
         check_program(replace(PROGRAM, steps=(step,)))
 
 
+@pytest.mark.parametrize(("axis", "word", "words"), [(2, 0, 1), (-1, 0, 1), (0, 1, 1), (1, 0, 0)])
+def test_lengths_that_no_word_decides(axis: int, word: int, words: int) -> None:
+    output = ProgramTensor("y", T, counted_axis=axis, counted=word)
+    with pytest.raises(MavcgError, match=f"output y: axis {axis} by word {word} of {words}"):
+        check_program(replace(PROGRAM, outputs=(output,), counted=words))
+    with pytest.raises(MavcgError, match="an operand at"):
+        check_program(replace(PROGRAM, steps=(replace(STEP, operands=(OperandAddress("counted", 0, 1),)),), counted=1))
+
+
 def test_more_weights_than_code_can_reach() -> None:
     with pytest.raises(MavcgError, match="3000000000 bytes of weights"):
         check_program(replace(PROGRAM, constants_bytes=3_000_000_000))
