@@ -228,7 +228,7 @@ def as_test(array: Array, dtype: np.dtype[Any]) -> Array:
 def reference_runner(path: Path) -> Run:
     """Return a function that imports the file and computes it by the NumPy definitions."""
     graph = import_onnx(path)
-    return lambda *arrays: run(graph, *arrays)
+    return lambda *arrays: graph.present(run(graph, *arrays))
 
 
 def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:

@@ -45,14 +45,19 @@ class DeclaredShapes:
         """Return the shapes that a branch or a function of the graph declares."""
         return replace(self, dims=dims)
 
-    def check(self, tensor: Hashable, label: str, location: str, shape: tuple[int, ...]) -> None:
-        """Compare an inferred shape with the declared one, if there is one. label, location: tensor and node.
+    def check(
+        self, tensor: Hashable, label: str, location: str, shape: tuple[int, ...], counted: int | None = None
+    ) -> None:
+        """Compare an inferred shape with the declared one, if there is one. label, location: tensor and node. counted:
+        an axis whose length is the longest of those that runs have; the file may declare that of one run.
 
         Raises: DeclaredShapeError naming node, tensor and both shapes.
         """
         dims = self.dims.get(tensor)
         if dims is None or self.compared == NONE or (self.compared == FREE and None not in dims):
             return
+        if counted is not None:
+            dims = tuple(None if axis == counted else length for axis, length in enumerate(dims))
         if len(dims) != len(shape) or any(d is not None and d != n for d, n in zip(dims, shape, strict=True)):
             raise DeclaredShapeError(
                 f"{location}: the shape of {label} is {_text(shape)}, but the file declares {_text(dims)}; correct the "

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names, prune, type_of
+from mavcg.graph import DTYPES, Array, Graph, GraphCount, TensorType, fresh_names, prune, type_of
 from mavcg.graph.builder import GraphBuilder
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES, MOST_NODES
+from mavcg.importers.counts import Count, Counted, NotCounted, carry
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES, MOST_NODES, UnsupportedOp
 from mavcg.ops import infer, make_node
 from mavcg.ops.loops import LOOP_OPS
 from mavcg.ops.op import node_location
@@ -25,6 +26,9 @@ MOST_FOLDED_WORK = 1 << 32  # maximum elementary steps that an import evaluates 
 MOST_FOLDED_ELEMENTS = 1 << 25  # maximum elements of an evaluated arithmetic operator, which computes in float64
 _SAME_VALUES = ("reshape", "transpose", "slice", "broadcast_to")  # results have the elements of the first input
 _MOVES = (*_SAME_VALUES, "concat", "gather", "scatter", "pad", "cast", "bitcast", "where")
+
+
+COUNTED_OPERATORS = "those that compute each of its elements on its own (docs/models.md, Lengths that a run decides)"
 
 
 class NeedsConstant(MavcgError):
@@ -65,7 +69,8 @@ class Value:
 
     name: its name in the graph; "" for a known tensor that is not yet a constant of the graph. known: its array, if
     known. quantised: instead of known, the quantised form of dequantised weights, which would be lost otherwise. stem:
-    first part of a constant's name. narrow: the file's type, if graphs lack it (onnx_narrow.py), else "".
+    first part of a constant's name. narrow: the file's type, if graphs lack it (onnx_narrow.py), else "". count: that
+    of an axis of whose length each run decides; the type has the longest.
     """
 
     type: TensorType
@@ -74,6 +79,7 @@ class Value:
     quantised: Quantised | None = None
     stem: str = "c"
     narrow: str = ""
+    count: Count | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -129,7 +135,7 @@ class Emitter:
 
     placed: names of known values that are constants of the graph; a value is added once. loops: recurrent operators and
     loops become loops of the graph (ops/loops.py), and are unrolled otherwise. open_loops: that nodes are added to, the
-    outermost one first.
+    outermost one first. true_places: of flags, by their name (counted.py).
     """
 
     def __init__(self, name: str, loops: bool = False) -> None:
@@ -138,6 +144,8 @@ class Emitter:
         self.loop_count = 0
         self.open_loops: list[OpenLoop] = []
         self._placed: dict[Value, str] = {}
+        self.true_places: dict[str, Value] = {}
+        self._inside: dict[tuple[str, int, int], Value] = {}
         self._made_bytes = 0
         self._steps_left = MOST_FOLDED_WORK
 
@@ -169,8 +177,56 @@ class Emitter:
         Raises: MavcgError, naming the node, for incompatible inputs and attributes, and for a result that is too large.
         """
         moved = inputs[0] if inputs and op in _SAME_VALUES else None
+        count = self._carried_count(op, inputs, origin, attrs)
+        if op == "flat_index" and count is not None:
+            inputs = [self.masked(value, origin) if value is not None else None for value in inputs]
         made = self._add(op, inputs, origin, attrs)
+        made = replace(made, count=count) if count is not None else made
         return replace(made, narrow=moved.narrow) if moved is not None and moved.narrow else made
+
+    def _carried_count(
+        self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]
+    ) -> Count | None:
+        """Return the count of an operator's result. Raises: UnsupportedOp for one that cannot pass a count on."""
+        if all(value is None or value.count is None for value in inputs):
+            return None
+        node = make_node(op, [str(i) if v is not None else "" for i, v in enumerate(inputs)], ("",), origin, **attrs)
+        known = dict(node.attrs)
+        rank = inputs[0].rank if inputs[0] is not None else 0
+        if isinstance(axis := known.get("axis"), int):
+            known["axis"] = axis % rank if rank else axis
+        if isinstance(axes := known.get("axes"), tuple):
+            known["axes"] = tuple(int(a) % rank for a in axes)
+        try:
+            if self.open_loops:
+                raise NotCounted(f"{op} in a loop of a tensor of which only a run decides the length")
+            return carry(op, [Counted(v.shape, v.count) if v is not None else None for v in inputs], known)
+        except NotCounted as error:
+            raise UnsupportedOp(f"{node_location(node)}: {error}; supported: {COUNTED_OPERATORS}") from error
+
+    def masked(self, value: Value, origin: str) -> Value:
+        """Return a value with zeros from its count on, and no longer with a count; one without a count as it is."""
+        if value.count is None:
+            return value
+        axis, length = value.count.axis, value.shape[value.count.axis]
+        column = [length if i == axis else 1 for i in range(value.rank)]
+        inside = self._add("reshape", [self.inside_count(value.count, length)], origin, {"shape": tuple(column)})
+        zero = constant(np.zeros((), DTYPES[value.dtype]))
+        return self._add("where", [inside, replace(value, count=None), zero], origin, {})
+
+    def inside_count(self, count: Count, length: int) -> Value:
+        """Return, for each index below `length`, True if it is below the count: bool [length]."""
+        key = (*count.length, length)
+        if key not in self._inside:
+            numbers = constant(np.arange(length, dtype=np.int64))
+            self._inside[key] = self._add("less", [numbers, self.count_value(count)], "count", {})
+        return self._inside[key]
+
+    def count_value(self, count: Count) -> Value:
+        """Return a count as a value, an i64 scalar."""
+        value = Value(TensorType("i64", ()), count.tensor)
+        factor = constant(np.int64(count.factor))
+        return value if count.factor == 1 else self._add("mul", [value, factor], "count", {})
 
     def _add(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value:
         kept = _moved_quantised(op, inputs, attrs)
@@ -311,7 +367,18 @@ def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str]
             # An input, a constant or another output under a second name needs a copy.
             made = builder.add("reshape", [made], name, shape=value.shape)
         renamed[made] = name
-    return _with_names(prune(builder.finish(list(renamed))), renamed)
+    counts, made_counts = list[GraphCount](), dict[tuple[str, int], str]()
+    for name, value in zip(names, values, strict=True):
+        if value.count is None:
+            continue
+        if value.count.length not in made_counts:
+            made = emitter.place(emitter.count_value(value.count))
+            if made in renamed or made in inputs:
+                made = builder.add("reshape", [made], name, shape=())
+            renamed[made] = made_counts[value.count.length] = fresh_names((*names, *inputs), [f"{name}.count"])[0]
+        counts.append(GraphCount(name, value.count.axis, made_counts[value.count.length]))
+    graph = replace(builder.finish(list(renamed)), counts=tuple(counts))
+    return _with_names(prune(graph), renamed)
 
 
 def _with_names(graph: Graph, required: Mapping[str, str]) -> Graph:

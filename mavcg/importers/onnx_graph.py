@@ -102,7 +102,8 @@ class Walker:
             for name, value, want in zip(node.output, results, required, strict=True):
                 if want:
                     assert value is not None
-                    body.declared.check(name, f"%{name}", node_location(node), value.shape)
+                    axis = None if value.count is None else value.count.axis
+                    body.declared.check(name, f"%{name}", node_location(node), value.shape, axis)
                     scope.values[name] = value
             # Values are freed after their last use: computed weights would exist several times.
             for name in reads(node):

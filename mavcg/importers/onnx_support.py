@@ -15,7 +15,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError
 from mavcg.importers.emitter import Emitter, Value
-from mavcg.importers.limits import NO_TYPE, reason
+from mavcg.importers.limits import COUNTED, NO_TYPE, reason
 from mavcg.importers.onnx_file import LEAST_OPSET, check_given, declared_shapes, dims_of, given_symbols
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, node_location, read_initializers
@@ -119,6 +119,8 @@ def _try_node(
             why = reason(error)
         else:
             made = {n: v for n, v, read in zip(node.output, results, required, strict=True) if read and v is not None}
+            if any(value.count is not None for value in made.values()):
+                return NodeSupport(node, inputs, outputs, COUNTED)
             for name, value in made.items():
                 body.declared.check(name, f"%{name}", node_location(node), value.shape)
             lacking = next((value.narrow for value in made.values() if value.narrow and not value.is_constant), "")

@@ -277,7 +277,8 @@ class TfliteImport:
             if tensor.index in self.values:
                 raise call.fail(f"it makes {tensor.label}, which is made already; the file is damaged")
             stored = _as_stored(call, tensor, value)
-            self.declared.check(tensor.index, tensor.label, location, stored.shape)
+            axis = None if stored.count is None else stored.count.axis
+            self.declared.check(tensor.index, tensor.label, location, stored.shape, axis)
             self.values[tensor.index] = stored
 
     def control(self, operator: TfliteOperator, location: str) -> Handler:

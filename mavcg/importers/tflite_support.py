@@ -13,7 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError, GivenShapes
 from mavcg.importers.emitter import Value
-from mavcg.importers.limits import NO_TYPE, reason
+from mavcg.importers.limits import COUNTED, NO_TYPE, reason
 from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_file import TfliteImport, needed_operators
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator
@@ -92,7 +92,10 @@ def _try_operators(
         else:
             try:
                 walk.convert(operator)
-                why = ""
+                counted = [i for i in operator.outputs if walk.values[i].count is not None]
+                why = COUNTED if counted else ""
+                for index in counted:
+                    del walk.values[index]
             except DeclaredShapeError:
                 raise
             except MavcgError as error:

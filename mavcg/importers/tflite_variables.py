@@ -96,7 +96,7 @@ class Variables:
     def keep(self, tensor: TfliteTensor, new: Value, location: str) -> None:
         """Set a variable tensor to its next value. Raises: MavcgError for one of another type."""
         variable = (_TENSOR, str(tensor.index).encode())
-        if self.values[variable].type != new.type:
+        if self.values[variable].type != new.type or new.count is not None:
             raise MavcgError(f"{location}: {tensor.label} is {self.values[variable].type} where {new.type} is kept")
         self.values[variable] = new
         self.assigned |= {variable}
@@ -105,9 +105,10 @@ class Variables:
         """Set a variable to the value of a tensor. Raises: MavcgError for a value of another type than it has."""
         variable = self.named_by(operator, location, 2)
         new, old = value(operator.inputs[1]), self.values.get(variable)
-        if old is not None and old.type != new.type:
+        if (old is not None and old.type != new.type) or new.count is not None:
             raise UnsupportedOp(
-                f"{location}: assigns {new.type} to a variable of {old.type}; supported: one type and shape"
+                f"{location}: assigns {new.type} to a variable of {old.type if old is not None else 'no value'}; "
+                "supported: one type and shape, which no run decides"
             )
         self.values[variable] = new
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mavcg.importers import indices
-from mavcg.importers.call import known_at_build
+from mavcg.importers.call import NodeCall, known_at_build
+from mavcg.importers.counted import cut_counted, is_counted
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
@@ -80,6 +81,12 @@ def slice_(call: OnnxCall) -> Results:
         )
     if 0 in steps:
         raise call.fail("a step of 0")
+    for i, axis in enumerate(axes):
+        if is_counted(x, axis) and steps[i] == 1:
+            x = cut_counted(call, x, axis, starts[i], ends[i])
+            rest = [k for k in range(len(axes)) if k != i]
+            starts, ends, axes, steps = (tuple(v[k] for k in rest) for v in (starts, ends, axes, steps))
+            break
     return cut(
         call,
         x,
@@ -104,7 +111,7 @@ def _inside(length: int, start: int, end: int, step: int) -> tuple[int, int, int
     return min(max(first, 0), length - 1), min(max(last, -1), length), step
 
 
-def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
+def cut(call: NodeCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
     """Return a slice of x. ranges: (start, stop, step) by axis, in elements of the axis; -1 is before the first one."""
     whole = [(0, n, 1) for n in x.shape]
     bounds = list(whole)
@@ -116,7 +123,7 @@ def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
     return call.add("slice", x, starts=starts, stops=stops, steps=steps)
 
 
-def element(call: OnnxCall, x: Value, axis: int, index: int) -> Value:
+def element(call: NodeCall, x: Value, axis: int, index: int) -> Value:
     """Return the element of a number along an axis, without the axis. axis: counted from 0."""
     return call.reshape(cut(call, x, {axis: (index, index + 1, 1)}), (*x.shape[:axis], *x.shape[axis + 1 :]))
 

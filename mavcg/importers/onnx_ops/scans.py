@@ -5,7 +5,7 @@ Sums of n floats have log2 n roundings in place of n. Source: Hillis and Steele,
 
 from collections.abc import Mapping
 
-from mavcg.importers.call import known_at_build
+from mavcg.importers.call import NodeCall, known_at_build
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
@@ -26,6 +26,11 @@ def scan(call: OnnxCall) -> Results:
         return x
     if call.attr_bool("exclusive"):
         x = _move(call, x, axis, 1, reverse, neutral)
+    return running(call, x, axis, reverse, op, neutral)
+
+
+def running(call: NodeCall, x: Value, axis: int, reverse: bool = False, op: str = "add", neutral: float = 0.0) -> Value:
+    """Return, for each element, the combination of all elements up to it along an axis, or from it on (reverse)."""
     distance = 1
     while distance < x.shape[axis]:
         x = call.add(op, x, _move(call, x, axis, distance, reverse, neutral))
@@ -33,7 +38,7 @@ def scan(call: OnnxCall) -> Results:
     return x
 
 
-def _move(call: OnnxCall, x: Value, axis: int, distance: int, back: bool, value: float) -> Value:
+def _move(call: NodeCall, x: Value, axis: int, distance: int, back: bool, value: float) -> Value:
     """Return x moved by `distance` places along an axis, back or on, with this value in the places that become free."""
     length = x.shape[axis]
     kept = cut(call, x, {axis: (distance, length, 1) if back else (0, length - distance, 1)})

@@ -14,19 +14,6 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import count_size
 
 
-@known_at_build("condition")
-def compress(call: OnnxCall) -> Results:
-    """Import Compress: the slices along an axis, or elements without one, where a known condition is true."""
-    x, condition = call.input(0), call.array(1, "condition")
-    if condition.ndim != 1 or condition.dtype != np.bool_:
-        raise call.fail("its input condition is not a list of bools")
-    if "axis" in call.attrs:
-        axis = call.axis(call.attr_int("axis"), x.rank)
-    else:
-        x, axis = call.reshape(x, (x.type.elements,)), 0
-    return indices.gather_along(call, x, constant(np.flatnonzero(condition).astype(np.int64)), axis)
-
-
 @known_at_build("sequence_lens")
 def reverse_sequence(call: OnnxCall) -> Results:
     """Import ReverseSequence: the first elements along the time axis in reverse order, as many as known for a batch."""
@@ -116,7 +103,6 @@ def hardmax(call: OnnxCall) -> Results:
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "Compress": compress,
     "Hardmax": hardmax,
     "OneHot": one_hot,
     "ReverseSequence": reverse_sequence,

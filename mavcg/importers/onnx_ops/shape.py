@@ -7,6 +7,7 @@ import numpy as np
 
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
+from mavcg.importers.counted import is_counted, joined, run_shape
 from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.onnx_narrow import tensor_constant
@@ -18,6 +19,12 @@ from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 def reshape(call: OnnxCall) -> Results:
     """Import Reshape."""
     x, required = call.input(0), call.ints(1, "shape")
+    copied = () if call.attr_bool("allowzero") else tuple(i for i, n in enumerate(required) if n == 0)
+    if x.count is not None and x.count.axis not in copied and -1 not in required:
+        raise call.unsupported(
+            f"shape {list(required)} of a tensor of which only a run decides the length of axis {x.count.axis}",
+            "one with -1, or 0 for that axis",
+        )
     if any(n < -1 for n in required) or required.count(-1) > 1:
         raise call.fail(f"shape {list(required)}; one entry may be -1, the others are lengths")
     if not call.attr_bool("allowzero"):
@@ -28,7 +35,16 @@ def reshape(call: OnnxCall) -> Results:
         others = math.prod(n for n in required if n != -1)
         if others == 0 or x.type.elements % others:
             raise call.fail(f"{x.type} cannot be reshaped to {list(required)}")
+        free = required.index(-1)
         required = tuple(x.type.elements // others if n == -1 else n for n in required)
+        made = call.reshape(x, required)
+        if made.count is not None and made.count.axis not in (free, *copied):
+            raise call.unsupported(
+                f"shape {list(call.ints(1, 'shape'))} of a tensor of which only a run decides the length of axis "
+                f"{x.count.axis if x.count is not None else 0}",
+                "one with -1, or 0 for that axis",
+            )
+        return made
     return call.reshape(x, required)
 
 
@@ -76,6 +92,8 @@ def concat(call: OnnxCall) -> Results:
     """Import Concat."""
     parts = call.all_inputs()
     axis = call.axis(call.attr_int("axis"), parts[0].rank)
+    if len(parts) > 1 and any(is_counted(part, axis) for part in parts):
+        return joined(call, parts, axis)
     return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 
@@ -138,10 +156,12 @@ def space_to_depth(call: OnnxCall) -> Results:
 
 @known_at_build(result=True)
 def shape_of(call: OnnxCall) -> Results:
-    """Import Shape, whose result is known at import, since no dimension is free."""
+    """Import Shape, whose result is known at import, unless only a run decides a length of its input."""
     x = call.input(0)
-    start, end = call.attr_int("start", 0), call.attr_int("end", x.rank)
-    return constant(np.array(x.shape[slice(_clamp(start, x.rank), _clamp(end, x.rank))], np.int64))
+    start, end = (_clamp(call.attr_int(name, i), x.rank) for name, i in (("start", 0), ("end", x.rank)))
+    if any(is_counted(x, axis) for axis in range(start, end)):
+        return call.add("slice", run_shape(call, x), starts=(start,), stops=(end,), steps=(1,))
+    return constant(np.array(x.shape[start:end], np.int64))
 
 
 def _clamp(position: int, rank: int) -> int:
@@ -151,7 +171,11 @@ def _clamp(position: int, rank: int) -> int:
 @known_at_build(result=True)
 def size_of(call: OnnxCall) -> Results:
     """Import Size."""
-    return constant(np.array(call.input(0).type.elements, np.int64))
+    x = call.input(0)
+    if x.count is None:
+        return constant(np.array(x.type.elements, np.int64))
+    others = x.type.elements // x.shape[x.count.axis]
+    return call.add("mul", call.emitter.count_value(x.count), constant(np.int64(others)))
 
 
 _CONSTANT_KINDS = {"value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64}

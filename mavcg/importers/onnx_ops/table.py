@@ -7,6 +7,7 @@ from mavcg.importers.onnx_ops import (
     attention,
     block_weights,
     convolution,
+    counting,
     einsum,
     elementwise,
     features,
@@ -25,6 +26,7 @@ from mavcg.importers.onnx_ops import (
     sampling,
     scans,
     selecting,
+    selecting_boxes,
     shape,
     transformers,
     trees,
@@ -34,6 +36,7 @@ from mavcg.importers.onnx_ops.call import Handler
 # Each family is a module with a mapping HANDLERS; a new family is added here.
 FAMILIES = (
     convolution,
+    counting,
     einsum,
     elementwise,
     fourier,
@@ -49,6 +52,7 @@ FAMILIES = (
     sampling,
     scans,
     selecting,
+    selecting_boxes,
     shape,
 )
 MICROSOFT = "com.microsoft"

@@ -111,7 +111,7 @@ def test_the_report_has_what_scripts_rely_on(built: Path) -> None:
     left = {entry["op"]: entry for entry in report["left"]}
     assert set(left) == {"Det", "NonZero", "Shape"} and all(entry["count"] == 1 for entry in left.values())
     assert left["Det"]["why"] == "this operator is not supported"
-    assert "known only when the model runs" in left["NonZero"]["why"]
+    assert "only a run decides the length" in left["NonZero"]["why"]
 
 
 def test_the_written_model_has_one_node_for_each_subgraph(built: Path) -> None:
@@ -263,11 +263,9 @@ def test_subgraphs_below_the_share_stay(mavcg: Any, session: Session, here: Path
     check_results(session(here / "libn.so", model=here / "n.mavcg.onnx").run(None, ARRAYS), here / "n.onnx", ARRAYS)
 
 
-@pytest.mark.parametrize(
-    ("between", "why"), [(False, "(NonZero): its input X"), (True, "(Det): this operator is not supported")]
-)
+@pytest.mark.parametrize("between", [False, True])
 def test_a_whole_build_that_is_refused_names_the_partial_one(
-    mavcg: Any, here: Path, cores: tuple[str, str], between: bool, why: str
+    mavcg: Any, here: Path, cores: tuple[str, str], between: bool
 ) -> None:
     make_model(here / "m.onnx", batch=1, between=between)
     if between:
@@ -276,7 +274,7 @@ def test_a_whole_build_that_is_refused_names_the_partial_one(
         onnx.save(model, "m.onnx")
     ended = mavcg("build", "m.onnx", "--cores", cores[1])
 
-    assert ended.status == 2 and why in ended.stderr
+    assert ended.status == 2 and "(Det): this operator is not supported" in ended.stderr
     assert "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT" in ended.stderr
     assert [path.name for path in here.iterdir()] == ["m.onnx"]
 

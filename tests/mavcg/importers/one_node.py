@@ -66,7 +66,8 @@ def both(path: Path, *arrays: Array) -> tuple[Sequence[Array], Sequence[Array]]:
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     expected = session.run(None, {i.name: a for i, a in zip(session.get_inputs(), arrays, strict=True)})
-    return run(import_onnx(path), *arrays), expected
+    graph = import_onnx(path)
+    return graph.present(run(graph, *arrays)), expected
 
 
 def assert_agrees(path: Path, *arrays: Array, tolerance: float = 2e-5) -> Sequence[Array]:

@@ -38,7 +38,8 @@ def ours(op: str, inputs: Sequence[Array], known: Sequence[Array] = (), opset: i
     named = {f"x{n}": array for n, array in enumerate(inputs)}
     constants = {f"c{n}": array for n, array in enumerate(known)}
     model = model_of(op, named, constants, opset, **attrs)
-    return run(import_model(model, Path("m.onnx"), {}), *inputs)[0]
+    graph = import_model(model, Path("m.onnx"), {})
+    return graph.present(run(graph, *inputs))[0]
 
 
 def theirs(op: str, inputs: Sequence[Array], known: Sequence[Array] = (), opset: int = 17, **attrs: Any) -> Array:
