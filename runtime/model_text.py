@@ -129,7 +129,7 @@ def tables_text(
             _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
             _array("const struct engine_state state_table[]", map(_state, program.states)),
             count_tables_text(program),
-            _counted(program),
+            _counted_tables(program),
             _steps(program),
             _array(
                 "const struct engine_step run_table[]",
@@ -176,7 +176,7 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
     return "".join(lines + [f"#define {name} {value}ull\n" for name, value in bytes_of.items()])
 
 
-def _counted(program: Program) -> str:
+def _counted_tables(program: Program) -> str:
     """Return the tables of outputs of whose length each run decides; "" without any."""
     counted = [(i, t.counted_axis, t.counted) for i, t in enumerate(program.outputs) if t.counted_axis is not None]
     if not counted:

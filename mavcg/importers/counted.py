@@ -19,7 +19,7 @@ def true_places(call: NodeCall, flags: Value) -> Value:
     """
     found = call.emitter.true_places.get(flags.name) if flags.name else None
     if found is None:
-        found = _find_true(call, call.emitter.masked(flags, call.origin))
+        found = _find_true(call, call.emitter.mask_rest(flags, call.origin))
         if flags.name and not call.emitter.open_loops:
             call.emitter.true_places[flags.name] = found
     return found
@@ -90,7 +90,7 @@ def cut_counted(call: NodeCall, x: Value, axis: int, start: int, stop: int) -> V
     return with_count(call, part, axis, length)
 
 
-def joined(call: NodeCall, parts: Sequence[Value], axis: int) -> Value:
+def join_counted(call: NodeCall, parts: Sequence[Value], axis: int) -> Value:
     """Return parts one after the other along an axis of which only a run decides some lengths."""
     everything = call.add("concat", *map(without_count, parts), axis=axis)
     flags = [

@@ -26,7 +26,7 @@ class Count:
 
     @property
     def length(self) -> tuple[str, int]:
-        """What two axes of equal length have in common."""
+        """Return what two axes of equal length have in common."""
         return self.tensor, self.factor
 
 
@@ -64,12 +64,12 @@ def carry(op: str, inputs: Inputs, attrs: Mapping[str, Any]) -> Count | None:
         return _gather(inputs, attrs)
     first = inputs[0]
     if first is None or first.count is None or any(i is not None and i.count is not None for i in inputs[1:]):
-        raise _refused(op, _count_of(inputs).axis)
+        raise _refusal(op, _count_of(inputs).axis)
     axis = _carried_axis(op, first.shape, first.count.axis, attrs)
     if op == "reshape":
-        return _reshaped(first.shape, first.count, attrs["shape"])
+        return _reshape(first.shape, first.count, attrs["shape"])
     if axis is None:
-        raise _refused(op, first.count.axis)
+        raise _refusal(op, first.count.axis)
     return replace(first.count, axis=axis)
 
 
@@ -77,7 +77,7 @@ def _count_of(inputs: Inputs) -> Count:
     return next(given.count for given in inputs if given is not None and given.count is not None)
 
 
-def _refused(op: str, axis: int) -> NotCounted:
+def _refusal(op: str, axis: int) -> NotCounted:
     return NotCounted(f"{op} where only a run decides the length of axis {axis}")
 
 
@@ -136,7 +136,7 @@ def _matmul(inputs: Inputs) -> Count:
     """Return the count of a product's rows or columns, or of its batch."""
     a, b, *others = inputs
     if a is None or b is None or any(other is not None and other.count is not None for other in others):
-        raise _refused("matmul", _count_of(inputs).axis)
+        raise _refusal("matmul", _count_of(inputs).axis)
     rank = max(len(a.shape), len(b.shape))
     if (a.count is None) == (b.count is None):
         raise NotCounted("matmul of two tensors of which only a run decides lengths")
@@ -146,9 +146,9 @@ def _matmul(inputs: Inputs) -> Count:
     if count.axis < len(own.shape) - 2:  # of the batch
         at = moved - (rank - len(other.shape))
         if at >= 0 and other.shape[at] != 1:
-            raise _refused("matmul", count.axis)
+            raise _refusal("matmul", count.axis)
     elif count.axis != kept:
-        raise _refused("matmul", count.axis)
+        raise _refusal("matmul", count.axis)
     return replace(count, axis=moved)
 
 
@@ -162,11 +162,11 @@ def _gather(inputs: Inputs, attrs: Mapping[str, Any]) -> Count:
         return replace(indices.count, axis=axis + indices.count.axis)
     count = _count_of(inputs)
     if count.axis == axis:
-        raise _refused("gather", axis)
+        raise _refusal("gather", axis)
     return replace(count, axis=count.axis + (len(indices.shape) - 1 if count.axis > axis else 0))
 
 
-def _reshaped(old: Shape, count: Count, new: Shape) -> Count:
+def _reshape(old: Shape, count: Count, new: Shape) -> Count:
     """Return the count after a reshape that leaves the axis as it is, or merges it with axes behind it, or undoes
     that."""
     before, length = prod(old[: count.axis]), old[count.axis]
@@ -179,5 +179,5 @@ def _reshaped(old: Shape, count: Count, new: Shape) -> Count:
         elif length % n == 0 and count.factor % (length // n) == 0:
             found.add(replace(count, axis=axis, factor=count.factor // (length // n)))
     if len(found) != 1:  # none, or several: a length of 1 is not distinguished from its neighbours
-        raise _refused("reshape", count.axis)
+        raise _refusal("reshape", count.axis)
     return found.pop()

@@ -179,7 +179,7 @@ class Emitter:
         moved = inputs[0] if inputs and op in _SAME_VALUES else None
         count = self._carried_count(op, inputs, origin, attrs)
         if op == "flat_index" and count is not None:
-            inputs = [self.masked(value, origin) if value is not None else None for value in inputs]
+            inputs = [self.mask_rest(value, origin) if value is not None else None for value in inputs]
         made = self._add(op, inputs, origin, attrs)
         made = replace(made, count=count) if count is not None else made
         return replace(made, narrow=moved.narrow) if moved is not None and moved.narrow else made
@@ -204,7 +204,7 @@ class Emitter:
         except NotCounted as error:
             raise UnsupportedOp(f"{node_location(node)}: {error}; supported: {COUNTED_OPERATORS}") from error
 
-    def masked(self, value: Value, origin: str) -> Value:
+    def mask_rest(self, value: Value, origin: str) -> Value:
         """Return a value with zeros from its count on, and no longer with a count; one without a count as it is."""
         if value.count is None:
             return value

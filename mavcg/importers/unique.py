@@ -40,11 +40,11 @@ def distinct(call: NodeCall, x: Value, axis: int, ordered: bool) -> Distinct:
     begins = _begins(call, call.add("gather", keys, order, axis=0))
     places = true_places(call, begins)
     first = call.add("gather", order, places, axis=0)
-    number_of = _scattered(call, order, _numbers(call, begins))
+    number_of = _scatter(call, order, _numbers(call, begins))
     occurrences = _lengths(call, places, count)
     if ordered:
         return Distinct(first, number_of, occurrences)
-    occurs = _scattered(call, order, begins)  # for the first one of equal slices
+    occurs = _scatter(call, order, begins)  # for the first one of equal slices
     by_occurrence = true_places(call, occurs)
     moved = call.add("gather", _numbers(call, occurs), without_count(first), axis=0)
     numbers = call.add("gather", number_of, by_occurrence, axis=0)
@@ -83,7 +83,7 @@ def _numbers(call: NodeCall, flags: Value) -> Value:
     return call.add("sub", running(call, call.cast(flags, "i64"), 0), constant(np.int64(1)))
 
 
-def _scattered(call: NodeCall, order: Value, values: Value) -> Value:
+def _scatter(call: NodeCall, order: Value, values: Value) -> Value:
     none = constant(np.zeros(values.shape, DTYPES[values.dtype]))
     return call.add("scatter", none, order, values, reduction="none")
 

@@ -131,11 +131,11 @@ struct mavcg_context {
     uint32_t
         *counts; /* [COUNTS], which follow from the lengths of the next run; NULL: all are fixed (engine_shape.h) */
     const mavcg_tensor *inputs, *outputs; /* of a run */
-    mavcg_tensor *shaped; /* the context's own memory of both, [INPUTS + OUTPUTS]; NULL: they are the model's tables */
+    mavcg_tensor *shaped;  /* the context's own memory of both, [INPUTS + OUTPUTS]; NULL: they are the model's tables */
     int64_t *counted;      /* [COUNTED] words for lengths that a run decides (engine_counted.h) */
     mavcg_tensor *present; /* [OUTPUTS] as the last run made them; NULL: they are those of `outputs` */
     uint32_t flags;
-    uint32_t fault;      /* kernels set it to 1 for an invalid index; the only word of the context they write */
+    uint32_t fault;      /* kernels set it to 1 for an invalid index; they write no other word but counted ones */
     uint32_t float_mode; /* rounding and denormal modes of the thread in run */
     uint32_t turn;       /* 0 or 1: the copy that a run reads of states with two */
     bool undefined;      /* a run that did not end has changed states: nothing runs before reset or restore */

@@ -37,7 +37,7 @@ def compress(call: OnnxCall) -> Results:
     if x.count is not None or condition.count is not None:
         if x.count != condition.count or not is_counted(x, axis) or axis != 0:
             raise call.unsupported("data and a condition of which only a run decides other lengths", "the same one")
-        condition, x = call.emitter.masked(condition, call.origin), without_count(x)
+        condition, x = call.emitter.mask_rest(condition, call.origin), without_count(x)
     if condition.array is None and condition.shape[0] > length:
         condition = cut(call, condition, {0: (0, length, 1)})
     if length == 0 and condition.array is None:

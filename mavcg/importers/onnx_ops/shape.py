@@ -7,7 +7,7 @@ import numpy as np
 
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
-from mavcg.importers.counted import is_counted, joined, run_shape
+from mavcg.importers.counted import is_counted, join_counted, run_shape
 from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.onnx_narrow import tensor_constant
@@ -93,7 +93,7 @@ def concat(call: OnnxCall) -> Results:
     parts = call.all_inputs()
     axis = call.axis(call.attr_int("axis"), parts[0].rank)
     if len(parts) > 1 and any(is_counted(part, axis) for part in parts):
-        return joined(call, parts, axis)
+        return join_counted(call, parts, axis)
     return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 
