@@ -15,6 +15,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.store import NOTHING_KEPT, EntryStore, open_store
+from mavcg.toolchain.codegen_batch import batch_size, compile_batch
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, compiler_version, run_zig
 
@@ -151,19 +152,43 @@ def compile_all(
     progress: called once per finished job, from any thread. store: where texts are kept, and found again.
     """
 
-    def work(job: CodegenJob) -> str | Failure:
-        key = _key([_clang(job.target), *_options(job)], job.text)
-        if (known := store.get(key)) is not None:
-            result: str | Failure = known.decode("utf-8", "surrogateescape")
-        else:
-            result = _compile_text(job)
-            if isinstance(result, str):
-                store.put(key, result.encode("utf-8", "surrogateescape"))
-        progress()
-        return result
+    keys = [_key([_clang(job.target), *_options(job)], job.text) for job in jobs]
+    known = [store.get(key) for key in keys]
+    results: list[str | Failure] = [(text or b"").decode("utf-8", "surrogateescape") for text in known]
+    absent = [number for number, text in enumerate(known) if text is None]
 
+    def work(numbers: Sequence[int]) -> None:
+        made = _compile_texts([jobs[number] for number in numbers], store)
+        for number, result in zip(numbers, made, strict=True):
+            results[number] = result
+            if isinstance(result, str):
+                store.put(keys[number], result.encode("utf-8", "surrogateescape"))
+            progress()
+
+    for _ in range(len(jobs) - len(absent)):
+        progress()
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        return list(pool.map(work, jobs))
+        list(pool.map(work, _batches(jobs, absent, workers)))
+    return results
+
+
+def _batches(jobs: Sequence[CodegenJob], numbers: Sequence[int], workers: int) -> list[list[int]]:
+    """Return the numbers of jobs in groups that one process compiles; those of a group have the same options."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number in numbers:
+        groups.setdefault((_clang(jobs[number].target), *_options(jobs[number])), []).append(number)
+    size = batch_size(len(numbers), workers)
+    return [group[at : at + size] for group in groups.values() for at in range(0, len(group), size)]
+
+
+def _compile_texts(jobs: Sequence[CodegenJob], store: EntryStore) -> list[str | Failure]:
+    """Compile modules with the same options, in one process if that succeeds; else each in its own."""
+    first = jobs[0]
+    if len(jobs) > 1 and _clang(first.target) == "clang":
+        made = compile_batch([job.text for job in jobs], _options(first), SUFFIX[first.emit], store)
+        if made is not None:
+            return list(made)
+    return [_compile_text(job) for job in jobs]
 
 
 def _compile_text(job: CodegenJob) -> str | Failure:

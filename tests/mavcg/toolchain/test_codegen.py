@@ -1,9 +1,11 @@
 """IR through clang: what comes back, what refusals say, and that nothing is left behind."""
 
+import re
 import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from mavcg.files.store import EntryStore
 from mavcg.objects.elf import function_symbols
 from mavcg.toolchain import codegen
 from mavcg.toolchain.codegen import CodegenJob, Failure, assemble, canonical, compile_all, compile_module
+from mavcg.toolchain.codegen_batch import MOST_MODULES, batch_size
 from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-musl")
@@ -76,6 +79,51 @@ def test_what_was_compiled_once_is_found_again(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(FileNotFoundError):  # nothing is compiled now
             compile_all([other], 1, lambda: None, store)
     assert len(compiled) == len(others)
+
+
+LOOP = """\
+define float @f(ptr %a, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %s = phi float [ 0.0, %entry ], [ %sum, %loop ]
+  %p = getelementptr float, ptr %a, i64 %i
+  %x = load float, ptr %p
+  %sum = fadd fast float %s, %x
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret float %sum
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["aarch64-linux-gnu.2.17", "x86_64-linux-gnu.2.36"])
+def test_modules_of_one_process_are_as_those_of_their_own(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they are too many for one process."""
+    texts = [LOOP, ADD + DEAD, *(ADD.replace("@add", f"@f{i}") for i in range(15)), LOOP]
+    options: list[dict[str, Any]] = [{}, {"optimise": False}, {"emit": "ir"}]
+    chosen = [(text, some) for some in options for text in (texts[:2] if some else texts)]
+    jobs = [CodegenJob(text, parse_target(target), "a", **some) for text, some in chosen]
+    few = [job for job in jobs if job.text in texts[:2]]
+    alone = [compile_all([job], 1, lambda: None)[0] for job in few]
+    monkeypatch.setattr(codegen, "_compile_text", lambda job: pytest.fail("a module is compiled alone"))
+    told: list[int] = []
+    together = compile_all(jobs, 1, lambda: told.append(1))
+
+    def without_path(text: str | Failure) -> str:
+        assert isinstance(text, str)
+        return re.sub(r"^(; ModuleID|source_filename) = .*", "", text, flags=re.MULTILINE)
+
+    found = {job: without_path(text) for job, text in zip(jobs, together, strict=True)}
+    assert [found[job] for job in few] == [without_path(text) for text in alone]
+    assert len(told) == len(jobs) and len(set(found.values())) == len(set(jobs))
+
+
+def test_workers_have_several_groups_each_and_one_worker_few() -> None:
+    assert batch_size(100, 1) == MOST_MODULES and batch_size(100, 2) == 12 and batch_size(3, 2) == 1
 
 
 @pytest.mark.parametrize(
