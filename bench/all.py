@@ -27,6 +27,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.streaming"),
     ("-m", "bench.handover"),
     ("-m", "bench.decoder"),
+    ("-m", "bench.lengths"),
     ("-m", "bench.strategies"),
     ("-m", "bench.unequal_cores"),
     ("-m", "bench.predicted"),
@@ -55,6 +56,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.fuzz_models", "--count", "10000"),
     ("-m", "bench.differential", "--count", "10000"),
     ("-m", "bench.chains", "--minutes", "30", "--record"),
+    ("-m", "bench.lengths.random_graphs", "--count", "5000", "--record"),
 )
 
 

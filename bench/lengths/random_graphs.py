@@ -142,6 +142,7 @@ def _built(
 ) -> list[Compared]:
     """Build the library of these graphs, run it, and compare; in halves if that fails."""
     parts = list(ready.values())
+    runs: dict[Any, list[Array]] | str
     try:
         with tempfile.TemporaryDirectory(dir=folder) as own:
             runs = _runs(library, parts, Path(own), wanted)

@@ -125,9 +125,9 @@ class OnnxWriter:
         return self.node("Softmax", [self.node("Gemm", [mean, weights, np.zeros(count, np.float32)])], axis=1)
 
     def model(
-        self, inputs: Sequence[tuple[str, Any, Sequence[int]]], outputs: Sequence[tuple[str, Sequence[int]]]
+        self, inputs: Sequence[tuple[str, Any, Sequence[int | str]]], outputs: Sequence[tuple[str, Sequence[int | str]]]
     ) -> "onnx.ModelProto":
-        """Return the model. inputs: name, NumPy type, shape; outputs: name, shape, f32."""
+        """Return the model. inputs: name, NumPy type, shape; outputs: name, shape, f32. Names in shapes are free."""
         from onnx import TensorProto, helper, numpy_helper
 
         info = helper.make_tensor_value_info
