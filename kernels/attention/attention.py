@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from llvmlite import ir
 
+from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.attention.groups import emit_groups
 from mavcg.kernels.attention.spec import Attention
@@ -14,12 +15,14 @@ from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 
 def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of an attention node. Raises: as refuse_other_types."""
-    query, key, value, mask, count = (views[name] if name else None for name in node.inputs)
+    query, key, value, mask, count, sink = (views[name] if name else None for name in node.inputs)
     out = views[node.output]
     assert query is not None and key is not None and value is not None
     refuse_other_types(node, query)
     if not out.elements:
         return ()
+    if sink is not None and sink.strides != (1,) and sink.elements > 1:
+        raise MavcgError(f"node '{node.origin}' ({node.op}): its sinks do not lie side by side; copy them before")
     if node.attr("heads_first"):
         key, value = (_with_keys_first(view) for view in (key, value))
     batch, tokens, heads, depth = query.shape
@@ -39,6 +42,9 @@ def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing
         (query.dtype, mask.dtype if mask is not None else "f32"),
         window=node.attr("window"),
         softcap=node.attr("softcap"),
+        sink=sink is not None,
+        zero_unseen=node.attr("zero_unseen"),
+        stored=key.dtype if key.dtype != query.dtype else "",
     )
     operands = [*(Operand(name) for name in node.inputs[:3]), Operand(node.output, written=True)]
     operands += [Operand(name) for name in node.inputs[3:] if name]

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.attention.spec import BLOCK_KEYS, Attention
-from mavcg.kernels.builder.arithmetic import widen_half
+from mavcg.kernels.builder.arithmetic import convert, widen_half
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -66,7 +66,8 @@ class Lanes:
 class Scratch:
     """Arrays of a group in the thread's scratch, each of some rows of an f32 of each lane.
 
-    queries: [depth]. outputs: [width]. scores: [BLOCK_KEYS]. mask: [BLOCK_KEYS]. last_seen: [1], i32.
+    queries: [depth]. outputs: [width]. scores: [BLOCK_KEYS]. mask: [BLOCK_KEYS]. last_seen: [1], i32. sinks: [1],
+    where there are any.
     """
 
     queries: Value
@@ -74,12 +75,13 @@ class Scratch:
     scores: Value
     mask: Value
     last_seen: Value
+    sinks: Value
 
     @staticmethod
     def of(b: ir.IRBuilder, spec: Attention, lanes: Lanes) -> "Scratch":
         """Return the arrays of a group."""
         starts, offset = list[Value](), 0
-        for rows in (spec.sizes[0], spec.sizes[1], BLOCK_KEYS, BLOCK_KEYS, 1):
+        for rows in (spec.sizes[0], spec.sizes[1], BLOCK_KEYS, BLOCK_KEYS, 1, 1):
             starts.append(address(b, b.function.args[3], offset))
             offset += rows * lanes.bytes
         return Scratch(*starts)
@@ -136,13 +138,13 @@ class _Block:
 
     def _in_all_lanes(self, place: Value, count: int, stride: int) -> list[Value]:
         """Return `count` elements of a key or value, each in all lanes. stride: between two, in elements."""
-        b, lanes, dtype = self.b, self.lanes.lanes, self.spec.dtypes[0]
+        b, lanes, dtype = self.b, self.lanes.lanes, self.spec.cache_dtype
         typ, size = TYPES[dtype], DTYPES[dtype].itemsize
         if count > 1 and stride == 1 and self.machine.arch != "x86_64":  # multiplies by a lane of a register
-            loaded = widen_half(b, load_vector(b, place, vector(typ, count)))
+            loaded = convert(b, load_vector(b, place, vector(typ, count)), dtype, "f32")
             return [broadcast_lane(b, loaded, lane, lanes) for lane in range(count)]
         places = [address(b, place, i * stride * size) for i in range(count)]
-        return [splat(b, widen_half(b, load_vector(b, each, typ)), lanes) for each in places]
+        return [splat(b, convert(b, load_vector(b, each, typ), dtype, "f32"), lanes) for each in places]
 
     def scores(self, maxima: Values) -> Values:
         """Emit the scores of all keys of the block, a register tile of keys at a time; return the maxima."""
@@ -157,7 +159,7 @@ class _Block:
 
     def _tile(self, first: Value, keys: Sequence[Value], maxima: Values) -> Values:
         b, spec, vectors = self.b, self.spec, self.lanes.vectors
-        item, (_, key_step, _, stride) = DTYPES[spec.dtypes[0]].itemsize, spec.key
+        item, (_, key_step, _, stride) = DTYPES[spec.cache_dtype].itemsize, spec.key
         rows = [address(b, self.block.pointers["key"], scale_index(b, key, key_step * item)) for key in keys]
 
         def terms(at: Value, count: int, sums: Values) -> Values:
@@ -253,7 +255,7 @@ class _Block:
     def _outputs(self, first: Value, count: int, factors: Values) -> None:
         """Emit `count` elements of the outputs from number `first` on."""
         b, spec, vectors = self.b, self.spec, self.lanes.vectors
-        item, (_, step, _, stride) = DTYPES[spec.dtypes[0]].itemsize, spec.value
+        item, (_, step, _, stride) = DTYPES[spec.cache_dtype].itemsize, spec.value
         values = address(b, self.block.pointers["value"], scale_index(b, first, stride * item))
         rows = [self._vectors(self.scratch.outputs, b.add(first, const(i))) for i in range(count)]
 
@@ -276,7 +278,7 @@ class _Block:
 
     def _elements(self, place: Value, count: int, stride: int) -> list[Value]:
         """Return neighbouring elements of a value, each in all lanes, loaded a vector of AArch64 at a time."""
-        size, found = DTYPES[self.spec.dtypes[0]].itemsize, list[Value]()
+        size, found = DTYPES[self.spec.cache_dtype].itemsize, list[Value]()
         for first in range(0, count, _UNROLL):
             at = address(self.b, place, first * stride * size)
             found += self._in_all_lanes(at, min(_UNROLL, count - first), stride)

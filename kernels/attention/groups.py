@@ -32,6 +32,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
     store_vector,
+    vector,
 )
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.specs.kernel import F32_BYTES, Machine
@@ -44,6 +45,7 @@ def emit_groups(b: ir.IRBuilder, machine: Machine, spec: Attention) -> None:
     """Emit the rows of an attention."""
     names = ["query", "key", "value", "out"]
     names += [name for name, strides in (("mask", spec.mask), ("count", spec.count)) if strides is not None]
+    names += ["sink"] * spec.sink
     bounded = any(spec.per_index)
     pointers = {name: operand(b, number, name) for number, name in enumerate([*names, *["length"] * bounded])}
     length = b.zext(b.load(pointers["length"], align=4, typ=I32), I64, name="length") if bounded else const(0)
@@ -90,7 +92,7 @@ class _QueryGroups:
 
     @property
     def item(self) -> int:
-        """Bytes of an element of query, key, value and out."""
+        """Bytes of an element of query and out."""
         return DTYPES[self.spec.dtypes[0]].itemsize
 
     def tokens(self) -> Value:
@@ -137,7 +139,7 @@ class _QueryGroups:
         if spec.causal:
             seen = b.add(b.udiv(last, const(self.sharing)), b.add(b.sub(at.keys, at.tokens), const(1)))
             keys_end = minimum(b, keys_end, seen, "keys_end")
-        initial = (*[f32_splat(_LOWEST, lanes.lanes)] * lanes.vectors, *[zeros] * lanes.vectors)
+        initial = self._initial(lanes, scratch)
 
         def block(key: Value, carried: Values) -> Values:
             used = minimum(b, b.sub(keys_end, key), const(BLOCK_KEYS), "used_keys")
@@ -149,6 +151,15 @@ class _QueryGroups:
         keys_begin = self._keys_begin(at, first) if spec.window else const(0)
         carried = for_range(b, keys_begin, keys_end, BLOCK_KEYS, initial, block, "keys")
         self._store(at, first, last, lanes, scratch, carried[lanes.vectors :])
+
+    def _initial(self, lanes: Lanes, scratch: Scratch) -> Values:
+        """Return the maxima and sums of a group before its first block: those of its sinks, if there are any."""
+        count = lanes.lanes
+        if not self.spec.sink:
+            return (*[f32_splat(_LOWEST, count)] * lanes.vectors, *[f32_splat(0.0, count)] * lanes.vectors)
+        places = [address(self.b, scratch.sinks, i * count * F32_BYTES) for i in range(lanes.vectors)]
+        maxima = [load_vector(self.b, place, vector(F32, count), name="sinks") for place in places]
+        return (*maxima, *[f32_splat(1.0, count)] * lanes.vectors)
 
     def _keys_begin(self, at: _KeyHead, first: Value) -> Value:
         """Return the first key of the first block that a query of a group from number `first` on sees."""
@@ -172,10 +183,10 @@ class _QueryGroups:
 
     def _block_pointers(self, at: _KeyHead, key: Value) -> dict[str, Value]:
         """Return the addresses of a block's first key and value, and of its mask where all queries have the same."""
-        spec = self.spec
+        spec, item = self.spec, DTYPES[self.spec.cache_dtype].itemsize
         pointers = {
-            "key": self._place("key", at, spec.key, key, at.head, self.item),
-            "value": self._place("value", at, spec.value, key, at.head, self.item),
+            "key": self._place("key", at, spec.key, key, at.head, item),
+            "value": self._place("value", at, spec.value, key, at.head, item),
         }
         if spec.mask is not None:
             strides = (spec.mask[0], spec.mask[3], 0)
@@ -183,7 +194,7 @@ class _QueryGroups:
         return pointers
 
     def _load_queries(self, at: _KeyHead, first: Value, last: Value, lanes: Lanes, scratch: Scratch) -> None:
-        """Emit the copy of scaled queries, [depth, lanes], and of the last key that each one sees."""
+        """Emit the copy of scaled queries, [depth, lanes], of the last key that each one sees, and of its sink."""
         b, spec = self.b, self.spec
         scale = ir.Constant(F32, float(np.float32(spec.scale)))
         typ, step = TYPES[spec.dtypes[0]], spec.query[3] * self.item
@@ -195,6 +206,10 @@ class _QueryGroups:
             if spec.causal:
                 seen = b.trunc(b.add(token, b.sub(at.keys, at.tokens)), I32, name="last_seen")
                 b.store(seen, address(b, scratch.last_seen, scale_index(b, number, F32_BYTES)), align=4)
+
+            if spec.sink:
+                sink = load_vector(b, address(b, self.pointers["sink"], scale_index(b, head, F32_BYTES)), F32)
+                b.store(sink, address(b, scratch.sinks, scale_index(b, number, F32_BYTES)), align=4)
 
             def element(i: Value) -> None:
                 x = widen_half(b, load_vector(b, address(b, source, scale_index(b, i, step)), typ, name="q"))
@@ -229,7 +244,11 @@ class _QueryGroups:
     def _store(self, at: _KeyHead, first: Value, last: Value, lanes: Lanes, scratch: Scratch, sums: Values) -> None:
         """Emit the division of the outputs by the sums, and their copy to where they belong."""
         b, spec = self.b, self.spec
+        zeros = f32_splat(0.0, lanes.lanes)
         factors = [b.fdiv(f32_splat(1.0, lanes.lanes), total, name="factor") for total in sums]
+        if spec.zero_unseen:
+            empty = [b.fcmp_ordered("==", total, zeros) for total in sums]
+            factors = [b.select(none, zeros, factor) for none, factor in zip(empty, factors, strict=True)]
 
         def scale_outputs(i: Value) -> None:
             for number, factor in enumerate(factors):

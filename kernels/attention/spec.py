@@ -30,8 +30,10 @@ class Attention(KernelSpec):
     value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. per_index: tokens and
     keys for each index of the bounded dimension, whose length an operand gives; 0 where their number is fixed. window:
     most keys that a causal query sees, its own the last; 0: all. softcap: scores become softcap * tanh(score /
-    softcap); 0: they stay. A row of work is a token's queries of one head of keys; rows are in the order of batch,
-    head, token. Operands: query, key, value, out, mask?, count?, length?.
+    softcap); 0: they stay. sink: True if each head of queries has the score of a further key, f32, that has no value.
+    zero_unseen: True if a query that sees no key gives 0, False if NaN. stored: the type of key and value, "i8" beside
+    f32 queries; "": that of the query. A row of work is a token's queries of one head of keys; rows are in the order of
+    batch, head, token. Operands: query, key, value, out, mask?, count?, sink?, length?.
     """
 
     outer: tuple[int, int]
@@ -50,6 +52,14 @@ class Attention(KernelSpec):
     per_index: tuple[int, int] = (0, 0)
     window: int = 0
     softcap: float = 0.0
+    sink: bool = False
+    zero_unseen: bool = False
+    stored: str = ""
+
+    @property
+    def cache_dtype(self) -> str:
+        """Type of key and value."""
+        return self.stored or self.dtypes[0]
 
     @property
     def family(self) -> str:
@@ -61,8 +71,8 @@ class Attention(KernelSpec):
 
     @property
     def scratch_bytes(self) -> int:
-        """Queries, outputs, a block of scores, and a block of the mask or the last keys seen, of each lane."""
-        return (sum(self.sizes) + 2 * BLOCK_KEYS + 1) * MOST_QUERIES * F32_BYTES
+        """Queries, outputs, blocks of scores and of the mask, the last key seen and the sink, of each lane."""
+        return (sum(self.sizes) + 2 * BLOCK_KEYS + 1 + self.sink) * MOST_QUERIES * F32_BYTES
 
     @property
     def rows(self) -> int:

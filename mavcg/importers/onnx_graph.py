@@ -161,13 +161,12 @@ class Walker:
                 results = LOOPS[node.op_type](call, body_of(graph, run))
             else:
                 made = HANDLERS[domain, node.op_type](call)
-                results = made if isinstance(made, tuple) else (made,)
+                if made is None:
+                    results = self._by_definition(node, domain, inputs, body, required)
+                else:
+                    results = made if isinstance(made, tuple) else (made,)
         else:
-            function = schema_function(node, domain, body.opsets.get(domain, 1), inputs)
-            if function is None:
-                raise UnsupportedOp(f"{location}: this operator is not supported; {LISTED}")
-            given = with_defaults(node, domain, body.opsets.get(domain, 1))
-            results = self._function(function, inputs, given, body, location, required)
+            results = self._by_definition(node, domain, inputs, body, required)
         results = [*results, *[None] * (len(required) - len(results))][: len(required)]
         for i, (value, want) in enumerate(zip(results, required, strict=True)):
             if want and value is None:
@@ -205,6 +204,21 @@ class Walker:
         inner = OnnxGraphBody(nodes, read, opsets, bound, body.depth + 1)  # a function is for tensors of any shape
         values = dict(zip(read, self.run(inner, scope), strict=True))
         return [values.get(name) for name in function.output]
+
+    def _by_definition(
+        self,
+        node: onnx.NodeProto,
+        domain: str,
+        inputs: Sequence[Value | None],
+        body: OnnxGraphBody,
+        required: Sequence[bool],
+    ) -> list[Value | None]:
+        """Import an operator by the function that defines it. Raises: UnsupportedOp if there is none."""
+        version, location = body.opsets.get(domain, 1), node_location(node)
+        function = schema_function(node, domain, version, inputs)
+        if function is None:
+            raise UnsupportedOp(f"{location}: this operator is not supported; {LISTED}")
+        return self._function(function, inputs, with_defaults(node, domain, version), body, location, required)
 
     def _branch(
         self, node: onnx.NodeProto, inputs: Sequence[Value | None], body: OnnxGraphBody, scope: Scope, location: str

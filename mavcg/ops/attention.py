@@ -5,8 +5,11 @@ from mavcg.ops.op import FLOATS, Attr, Operator, TypedNode
 
 
 def _attention(case: TypedNode) -> tuple[TensorType, ...]:
-    query, key, value = (case.type(name, FLOATS, rank=4) for name in ("query", "key", "value"))
-    case.same_dtype("query", "key", "value")
+    query = case.type("query", FLOATS, rank=4)
+    key, value = (case.type(name, (*FLOATS, "i8"), rank=4) for name in ("key", "value"))
+    case.same_dtype("key", "value")
+    if key.dtype != query.dtype and (key.dtype, query.dtype) != ("i8", "f32"):
+        raise case.fail(f"keys are {key.dtype} and queries {query.dtype}; they must have one type, or be i8 and f32")
     batch, tokens, heads, depth = query.shape
     first, second = (2, 1) if case.attr("heads_first") else (1, 2)
     keys, key_heads, width = value.shape[first], value.shape[second], value.shape[3]
@@ -23,6 +26,8 @@ def _attention(case: TypedNode) -> tuple[TensorType, ...]:
     if case.attr("softcap") and case.maybe("mask") is not None:
         raise case.fail("softcap with a mask")
     mask, count = case.maybe("mask"), case.maybe("count")
+    if case.maybe("sink") is not None and case.type("sink", ("f32",)).shape != (heads,):
+        raise case.fail(f"sink is {case.type('sink')} where f32[{heads}] is needed")
     if mask is not None and len(mask.shape) != 4:
         raise case.fail("a mask of other than four dimensions")
     case.broadcasts_to("mask", (batch, heads, tokens, keys))
@@ -34,7 +39,7 @@ def _attention(case: TypedNode) -> tuple[TensorType, ...]:
 OPS = (
     Operator(
         "attention",
-        ("query", "key", "value", "mask?", "count?"),
+        ("query", "key", "value", "mask?", "count?", "sink?"),
         _attention,
         {
             "scale": Attr("float"),
@@ -42,6 +47,7 @@ OPS = (
             "heads_first": Attr("bool", False),
             "window": Attr("int", 0),
             "softcap": Attr("float", 0.0),
+            "zero_unseen": Attr("bool", False),
         },
     ),
 )

@@ -9,8 +9,11 @@ from mavcg.graph import Array, Node
 
 
 def _attention(node: Node, inputs: Sequence[Any]) -> Array:
-    """Return softmax(scale * query key^T + mask) value, of the first `count` keys, as [batch, tokens, heads, width]."""
-    query, key, value, mask, count = inputs
+    """Return softmax(scale * query key^T + mask) value, of the first `count` keys, as [batch, tokens, heads, width].
+
+    sink: scores of a key of each head that has no value. zero_unseen: a query that sees no key gives 0, else NaN.
+    """
+    query, key, value, mask, count, sink = inputs
     if node.attr("heads_first"):
         key, value = key.swapaxes(1, 2), value.swapaxes(1, 2)
     batch, tokens, heads, _ = query.shape
@@ -25,8 +28,14 @@ def _attention(node: Node, inputs: Sequence[Any]) -> Array:
     if window:
         unseen |= np.arange(keys) < ends[:, None, :, None] - window
     scores = np.where(unseen, -np.inf, scores)
-    powers = np.where(unseen, 0.0, np.exp(scores - scores.max(axis=3, keepdims=True)))
-    weights = powers / powers.sum(axis=3, keepdims=True)
+    largest = scores.max(axis=3, keepdims=True)
+    sinks = None if sink is None else sink.reshape(1, heads, 1, 1)
+    largest = largest if sinks is None else np.maximum(largest, sinks)
+    zero_unseen = node.attr("zero_unseen")
+    largest = np.where(np.isneginf(largest), 0.0, largest) if zero_unseen else largest
+    powers = np.where(unseen, 0.0, np.exp(scores - largest))
+    total = powers.sum(axis=3, keepdims=True) + (0.0 if sinks is None else np.exp(sinks - largest))
+    weights = powers / (np.where(total == 0, 1.0, total) if zero_unseen else total)
     read = np.arange(keys)[None, :, None, None] < counts[:, None, None, None]
     return np.asarray(np.einsum("bhtk,bkhw->bthw", weights, np.repeat(np.where(read, value, 0), shared, axis=2)))
 

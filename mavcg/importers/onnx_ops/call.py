@@ -111,6 +111,7 @@ class OnnxCall(NodeCall):
 
 Results = Value | tuple[Value | None, ...]
 Handler = Callable[[OnnxCall], Results]
+DefinedHandler = Callable[[OnnxCall], Results | None]  # None: the standard's definition is expanded
 
 
 def round_once(handler: Handler) -> Handler:

@@ -17,11 +17,12 @@ from mavcg.importers import indices
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
+from mavcg.importers.onnx_ops.normalisation import over_mean_square
 from mavcg.importers.onnx_ops.rotation import rotate
 
 _CACHE_AXES = (0, 2, 1)  # of a cache [batch, heads, room, size]: those along which batch, tokens and heads lie
-_OPTIONS: Mapping[str, int] = {"smooth_softmax": 0, "qk_output": 0, "sliding_window_cache": 0, "kv_cache_bit_width": 0}
-_ABSENT = {11: "head_sink", 12: "k_scale", 13: "v_scale", 14: "q_norm_weight", 15: "k_norm_weight"}
+_OPTIONS: Mapping[str, int] = {"qk_output": 0, "sliding_window_cache": 0}
+_QUANTISED = ("PER_TENSOR", "PER_CHANNEL")
 
 
 @dataclass(frozen=True)
@@ -37,28 +38,34 @@ class _TokenPlaces:
 
 @round_once
 def group_query_attention(call: OnnxCall) -> Results:
-    """Import GroupQueryAttention, with rotation of queries and keys, a window and a soft cap."""
+    """Import GroupQueryAttention: with norms and rotation of queries and keys, a window, a soft cap, sinks, and caches
+    of f32 or 8 bits."""
     _check_form(call)
     query, key, value = _split_heads(call)
     batch, tokens, heads, size = query.shape
     caches = call.maybe(3), call.maybe(4)
     times = _token_places(call, caches, query, key)
+    query, key = _normalise_heads(call, query, key)
     if call.attr_bool("do_rotary"):
         query, key = _rotate_heads(call, query, key, times.places)
-    present = [_write_cache(call, cache, x, times) for cache, x in zip(caches, (key, value), strict=True)]
+    scales = [_cache_scale(call, number, key.shape[2], size) for number in (0, 1)]
+    rows = [_quantise_rows(call, x, scale) for x, scale in zip((key, value), scales, strict=True)]
+    present = [_write_cache(call, cache, x, times) for cache, x in zip(caches, rows, strict=True)]
     causal, window = call.attr_bool("causal", True), call.attr_int("local_window_size", -1)
     made = call.add(
         "attention",
-        query,
+        _scale_heads(call, query, scales[0]),
         *present,
         _bias(call, present[0]),
         times.keys,
+        _sinks(call, heads),
         scale=call.attr_float("scale", 0.0) or 1 / sqrt(size),
         causal=causal,
         heads_first=True,
         window=max(0, window),
         softcap=call.attr_float("softcap", 0.0),
     )
+    made = _scale_heads(call, made, scales[1])
     return call.reshape(made, (batch, tokens, heads * size)), *present
 
 
@@ -67,12 +74,76 @@ def _check_form(call: OnnxCall) -> None:
     for name, usual in _OPTIONS.items():
         if call.attr_int(name, usual) != usual:
             raise call.unsupported(f"{name} {call.attr_int(name)}", f"{name} {usual}")
-    for name in ("k_quant_type", "v_quant_type"):
-        if call.attr_str(name, "NONE") != "NONE":
-            raise call.unsupported(f"{name} {call.attr_str(name)}", "caches that are not quantised")
-    for number, name in _ABSENT.items():
-        if call.maybe(number) is not None:
-            raise call.unsupported(f"an input {name}", "nodes without it")
+    smooth = call.attr_int("smooth_softmax", 0)
+    if smooth not in (-1, 0, 1):
+        raise call.fail(f"smooth_softmax {smooth}; -1, 0 or 1 is needed")
+    kinds = [call.attr_str(f"{which}_quant_type", "NONE") for which in "kv"]
+    if kinds[0] != kinds[1] or kinds[0] not in ("NONE", *_QUANTISED):
+        raise call.unsupported(
+            f"k_quant_type {kinds[0]} and v_quant_type {kinds[1]}", "both NONE, PER_TENSOR, PER_CHANNEL"
+        )
+    if kinds[0] != "NONE":
+        bits, dtypes = (
+            call.attr_int("kv_cache_bit_width", 8),
+            [cache and cache.dtype for cache in map(call.maybe, (3, 4))],
+        )
+        if bits != 8 or dtypes != ["i8", "i8"]:
+            raise call.unsupported(f"quantised caches {dtypes} of {bits} bits", "caches of int8, of 8 bits")
+
+
+def _normalise_heads(call: OnnxCall, query: Value, key: Value) -> tuple[Value, Value]:
+    """Return query and key divided by the roots of their heads' mean squares, if the node has weights for these."""
+    made = []
+    for x, number, which in ((query, 14, "q"), (key, 15, "k")):
+        weight = call.maybe(number)
+        if (weight is None) != (call.maybe(29 - number) is None) or (weight and weight.shape != (x.shape[3],)):
+            raise call.fail(f"{which}_norm_weight {weight and weight.type}; both or none of [{x.shape[3]}] are needed")
+        if weight is not None:
+            epsilon = call.attr_float(f"{which}_norm_epsilon", call.attr_float("qk_norm_epsilon", 1e-6))
+            x = call.add("mul", over_mean_square(call, x, 3, epsilon), weight)
+        made.append(x)
+    return made[0], made[1]
+
+
+def _sinks(call: OnnxCall, heads: int) -> Value | None:
+    """Return scores of a key without a value, one for each head: the file's, or 0 with smooth_softmax."""
+    sink = call.maybe(11)
+    if sink is not None and sink.shape != (heads,):
+        raise call.fail(f"head_sink {sink.type} where [{heads}] is needed")
+    if sink is None and call.attr_int("smooth_softmax", 0) == 1:
+        return constant(np.zeros(heads, np.float32))
+    return sink
+
+
+def _cache_scale(call: OnnxCall, number: int, key_heads: int, size: int) -> Value | None:
+    """Return the scale of a cache of 8 bits, [1 or key heads, 1 or size]; None for others. number: 0 of keys, 1 of
+    values."""
+    which = "kv"[number]
+    kind = call.attr_str(f"{which}_quant_type", "NONE")
+    if kind == "NONE":
+        return None
+    scale, shape = call.input(12 + number), (key_heads, size) if kind == "PER_CHANNEL" else (1, 1)
+    if scale.type.elements != shape[0] * shape[1]:
+        raise call.fail(f"{which}_scale {scale.type} where {shape[0] * shape[1]} elements are needed")
+    return call.reshape(call.cast(scale, "f32"), shape)
+
+
+def _quantise_rows(call: OnnxCall, x: Value, scale: Value | None) -> Value:
+    """Return keys or values [batch, tokens, key heads, size] in the numbers of the cache."""
+    if scale is None:
+        return x
+    numbers = call.add("round", call.add("div", x, call.reshape(scale, (1, 1, *scale.shape))))
+    return call.cast(call.add("clip", numbers, lo=-128.0, hi=127.0), "i8")
+
+
+def _scale_heads(call: OnnxCall, x: Value, scale: Value | None) -> Value:
+    """Return x [batch, tokens, heads, size] times the scale of the head of keys that each head shares."""
+    if scale is None:
+        return x
+    batch, tokens, heads, size = x.shape
+    kept = scale.shape[0]
+    split = call.reshape(x, (batch, tokens, kept, heads // kept, size))
+    return call.reshape(call.add("mul", split, call.reshape(scale, (1, 1, kept, 1, scale.shape[1]))), x.shape)
 
 
 def _split_heads(call: OnnxCall) -> tuple[Value, Value, Value]:

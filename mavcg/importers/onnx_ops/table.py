@@ -6,6 +6,7 @@ from types import MappingProxyType
 from mavcg.importers.onnx_ops import (
     attention,
     block_weights,
+    cached_attention,
     convolution,
     counting,
     einsum,
@@ -31,10 +32,11 @@ from mavcg.importers.onnx_ops import (
     transformers,
     trees,
 )
-from mavcg.importers.onnx_ops.call import Handler
+from mavcg.importers.onnx_ops.call import DefinedHandler
 
 # Each family is a module with a mapping HANDLERS; a new family is added here.
 FAMILIES = (
+    cached_attention,
     convolution,
     counting,
     einsum,
@@ -60,7 +62,7 @@ MICROSOFT_FAMILIES = (attention, block_weights, grouped_attention, microsoft, tr
 ML = "ai.onnx.ml"
 ML_FAMILIES = (features, trees)
 
-HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
+HANDLERS: Mapping[tuple[str, str], DefinedHandler] = MappingProxyType(
     {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
     | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
     | {(ML, op): handler for family in ML_FAMILIES for op, handler in family.HANDLERS.items()}

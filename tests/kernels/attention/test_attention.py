@@ -79,6 +79,38 @@ def test_a_query_that_sees_nothing_is_nan(assert_node: AssertNode) -> None:
     assert np.isnan(result[0, 1]).all() and np.isfinite(result[0, ::2]).all()
 
 
+def test_a_query_that_sees_nothing_is_zero_if_it_says_so(assert_node: AssertNode) -> None:
+    query, key, value = parts(2, 3, 5, (2, 1), (4, 4))
+    mask = np.zeros((1, 1, 3, 5), np.float32)
+    mask[0, 0, 1] = -np.inf
+    more = {"scale": 1.0, "zero_unseen": True, "rtol": 1e-5, "atol": 1e-6}
+    (result, *_) = assert_node("attention", (query, key, value, mask, None), **more)
+    assert not result[:, 1].any() and result[:, ::2].all()
+    (result, *_) = assert_node("attention", (query, key, value, None, np.array([0, 2])), causal=True, **more)
+    assert not result[0].any() and not result[1, 0].any() and result[1, 1:].all()
+    query[0, 2] = np.nan
+    (result, *_) = assert_node("attention", (query, key, value, None, None), **more)
+    assert np.isnan(result[0, 2]).all() and np.isfinite(result[1]).all()
+
+
+@pytest.mark.parametrize("tokens", [1, pytest.param(19, marks=pytest.mark.long)])
+def test_sinks(assert_node: AssertNode, tokens: int) -> None:
+    """Scores without a value, one above and one far below all others."""
+    query, key, value = parts(2, tokens, 70, (4, 2), (8, 5))
+    sink = np.array([0.0, 9.0, -50.0, 1.0], np.float32)
+    more = {"scale": 0.35, "rtol": 1e-5, "atol": 2e-6, "causal": True}
+    assert_node("attention", (query, key, value, None, np.array([69, 33]), sink), **more)
+    assert_node("attention", (query, key, value, None, None, sink), softcap=2.0, window=9, **more)
+
+
+def test_caches_of_8_bits(assert_node: AssertNode) -> None:
+    query, _, _ = parts(2, 3, 70, (4, 2), (8, 5))
+    rng = np.random.default_rng(0)
+    key, value = (rng.integers(-128, 128, (2, 2, 70, size)).astype(np.int8) for size in (8, 5))
+    inputs = (query, key, value, None, np.array([69, 33]))
+    assert_node("attention", inputs, scale=0.01, causal=True, heads_first=True, rtol=1e-5, atol=2e-5)
+
+
 def test_halves(assert_node: AssertNode) -> None:
     query, key, value = parts(1, 9, 70, (4, 2), (8, 8))
     mask = noise(1, 1, 1, 70)

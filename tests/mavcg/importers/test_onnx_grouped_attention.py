@@ -169,13 +169,93 @@ def test_without_a_cache(tmp_path: Path) -> None:
     assert_same(path, [q, np.array([4], np.int32), np.array(5, np.int32)], [5])
 
 
+def with_inputs(path: Path, arrays: dict[str, np.ndarray]) -> Path:
+    """The model with the types of further inputs, and with caches of int8 where it has scales of these."""
+    proto = onnx.load(path)
+    types: dict[str, Any] = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    if "k_scale" in arrays:
+        types |= {f"past_{name}": (np.dtype(np.int8), None) for name in ("key", "value")}
+    for value in (*proto.graph.input, *proto.graph.output):
+        of_past = value.name.replace("present", "past")
+        if of_past in types:
+            dtype, shape = types[of_past]
+            value.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+            if shape is not None:
+                value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
+    onnx.save(proto, path)
+    return path
+
+
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.parametrize("softcap", [0.0, 2.0])
+def test_sinks(tmp_path: Path, sink: bool, softcap: float) -> None:
+    """By smooth_softmax the score of the sink is 0."""
+    random, heads = np.random.default_rng(0), (4, 2)
+    more = {"softcap": softcap, **({} if sink else {"smooth_softmax": 1})}
+    path = model(tmp_path / "m.onnx", 2, 1, heads, True, more=more, names={11: "sink"} if sink else {})
+    given = {"sink": np.array([0.5, -3, 4, 0], np.float32)} if sink else {}
+    with_inputs(path, given)
+    caches = [floats(random, 2, 2, ROOM, SIZE) for _ in range(2)]
+    last = np.array([3, 6], np.int32)
+    new = parts(random, 2, 1, heads, True)
+    assert_same(path, [*new, *caches, last, np.array(7, np.int32), *given.values()], last + 1)
+
+
+@pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_caches_of_8_bits(tmp_path: Path, kind: str, tokens: int) -> None:
+    random, heads = np.random.default_rng(0), (4, 2)
+    more = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": 8, "do_rotary": 1}
+    path = model(tmp_path / "m.onnx", 1, tokens, heads, False, more=more, names={12: "k_scale", 13: "v_scale"})
+    shape = (1,) if kind == "PER_TENSOR" else (1, 2, 1, SIZE)
+    scales = {name: random.uniform(0.01, 0.03, shape).astype(np.float32) for name in ("k_scale", "v_scale")}
+    with_inputs(path, scales)
+    caches = [random.integers(-127, 128, (1, 2, ROOM, SIZE)).astype(np.int8) for _ in range(2)]
+    last = np.array([tokens + 3], np.int32)
+    new = parts(random, 1, tokens, heads, False)
+    arrays = [*new, *caches, last, np.array(tokens + 4, np.int32), *scales.values()]
+    assert_same(path, arrays, last + 1)
+
+
+def test_norms_of_heads(tmp_path: Path) -> None:
+    """onnxruntime's CPU provider refuses them; so by nodes before a GroupQueryAttention without them."""
+    random, heads = np.random.default_rng(0), (4, 2)
+    weights = [floats(random, SIZE) for _ in range(2)]
+    names = {14: "q_norm", 15: "k_norm"}
+    more = {"do_rotary": 1, "qk_norm_epsilon": 0.125}
+    path = model(tmp_path / "m.onnx", 1, 1, heads, False, more=more, names=names)
+    with_inputs(path, dict(zip(names.values(), weights, strict=True)))
+    plain = model(tmp_path / "plain.onnx", 1, 1, heads, False, more={"do_rotary": 1})
+    caches = [floats(random, 1, 2, ROOM, SIZE) for _ in range(2)]
+    last, total = np.array([4], np.int32), np.array(5, np.int32)
+    query, key, value = parts(random, 1, 1, heads, False)
+
+    def normal(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        split = x.reshape(1, 1, -1, SIZE).astype(np.float64)
+        made = split / np.sqrt((split**2).mean(axis=3, keepdims=True) + 0.125) * weight
+        return np.asarray(made.astype(np.float32).reshape(x.shape))
+
+    session = onnxruntime.InferenceSession(plain, providers=["CPUExecutionProvider"])
+    arrays = [normal(query, weights[0]), normal(key, weights[1]), value, *caches, last, total]
+    expected = session.run(None, {i.name: a for i, a in zip(session.get_inputs(), arrays, strict=True)})
+    computed = run(import_onnx(path), query, key, value, *caches, last, total, *weights)
+    np.testing.assert_allclose(computed[0], expected[0], TOLERANCE, TOLERANCE)
+    np.testing.assert_allclose(computed[1][:, :, :5], expected[1][:, :, :5], TOLERANCE, TOLERANCE)
+
+
 @pytest.mark.parametrize(
     ("more", "names", "problem"),
     [
-        ({"smooth_softmax": 1}, {}, "smooth_softmax 1; supported: smooth_softmax 0"),
-        ({"k_quant_type": "PER_TENSOR"}, {}, "k_quant_type PER_TENSOR"),
+        ({"smooth_softmax": 2}, {}, "smooth_softmax 2; -1, 0 or 1 is needed"),
+        ({"k_quant_type": "PER_TENSOR"}, {}, "k_quant_type PER_TENSOR and v_quant_type NONE"),
+        (
+            {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 4},
+            {},
+            r"quantised caches \['f32', 'f32'\] of 4 bits; supported: caches of int8",
+        ),
         ({"sliding_window_cache": 1}, {}, "sliding_window_cache 1"),
-        ({}, {11: "sink"}, "an input head_sink"),
+        ({}, {11: "sink"}, r"head_sink f32\[3\] where \[4\] is needed"),
+        ({}, {14: "norm"}, "q_norm_weight f32.3.; both or none"),
         ({"num_heads": 5}, {}, "num_heads 5 and kv_num_heads 2"),
         ({"num_heads": 6}, {}, r"f32\[1,1,128\] in 10 heads"),
     ],
@@ -185,7 +265,7 @@ def test_bad_nodes(tmp_path: Path, more: dict[str, Any], names: dict[int, str], 
     proto = onnx.load(path)
     for value in proto.graph.input:
         if value.name in names.values():
-            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, 1, (4,)))
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, 1, (3,)))
     onnx.save(proto, path)
     with pytest.raises(MavcgError, match=rf"node 'the_node' .*GroupQueryAttention.*: {problem}"):
         import_onnx(path)
