@@ -8,6 +8,7 @@ import platform
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,8 @@ import pytest
 pytest.importorskip("ai_edge_litert.interpreter")
 from ai_edge_litert.interpreter import Interpreter, load_delegate  # noqa: E402
 
+from mavcg.runtime.amalgamation import SOURCES as CSRC  # noqa: E402
+from mavcg.toolchain.zig import run_zig  # noqa: E402
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
 from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
 
@@ -237,6 +240,40 @@ def test_a_new_interpreter_after_a_size_that_an_operator_refuses(build: Build, h
     (again,), _ = delegated(here / "m.tflite", X)
     del interpreter
     assert np.array_equal(again, first) and near(again, litert(data, [X])[0])
+
+
+# The issue's steps: a size that an operator refuses, then the right one.
+RESIZED = """\
+import sys
+from ai_edge_litert.interpreter import Interpreter, load_delegate
+
+delegates = [load_delegate(name) for name in sys.argv[1:]]
+interpreter = Interpreter("m.tflite", experimental_delegates=delegates)
+interpreter.allocate_tensors()
+for size in ([1, 8, 8, 5], [1, 8, 8, 6]):
+    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], size)
+    try:
+        interpreter.allocate_tensors()
+        print("allocated", flush=True)
+    except RuntimeError:
+        print("refused", flush=True)
+"""
+
+
+@pytest.mark.long
+def test_the_crash_after_a_size_that_an_operator_refuses_is_litert_s_own(build: Build, here: Path) -> None:
+    """As docs/drop-in.md says: with any delegate that has taken nodes, and with none it goes on."""
+    build(here, chain(Writer()))
+    source = Path(__file__).with_name("other_delegate.c")
+    run_zig("cc", ["-shared", "-fPIC", f"-I{CSRC}", str(source), "-o", "libother.so"], "building a delegate", here)
+
+    def run(*delegates: str) -> tuple[int, list[str]]:
+        words = [sys.executable, "-c", RESIZED, *delegates]
+        done = subprocess.run(words, cwd=here, capture_output=True, text=True, timeout=300)
+        return done.returncode, done.stdout.split()
+
+    assert run() == (0, ["refused", "allocated"])
+    assert run("./libother.so") == run("./libm.so") == (-signal.SIGSEGV, ["refused"])
 
 
 @pytest.mark.long
