@@ -75,6 +75,11 @@ def lay_out(folder: Path) -> None:
         (folder / name).write_text(BUFFERS)
     (folder / "sgemm.c").write_text("float sgemm(float *a, int n) { float s = 0; while (n--) s += a[n]; return s; }\n")
     np.save(folder / "x.npy", np.ones((1, 3, 8, 8), np.float32))
+    plant_modules(folder)
+
+
+def plant_modules(folder: Path) -> None:
+    """Write modules of nearly every name, each of which leaves a mark when it is executed."""
     for name in sorted(set(sys.stdlib_module_names) | set(PLANTED)):
         (folder / f"{name}.py").write_text(f"open({str(folder / MARK)!r}, 'a').write({name!r})\n")
 

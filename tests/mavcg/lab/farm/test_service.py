@@ -27,6 +27,7 @@ from mavcg.lab.connections.token import make_token, token_path
 from mavcg.lab.jobs.dask_engine import DaskEngine
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster, started
 from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
+from tests.mavcg.cli.test_planted_modules import MARK, plant_modules
 
 pytest.importorskip("distributed")
 pytest.importorskip("cryptography")
@@ -341,7 +342,14 @@ def test_a_worker_whose_scheduler_ends_says_so() -> None:
 
 @pytest.mark.long
 def test_as_the_page_says_in_a_fresh_home(tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`mavcg farm serve`, `mavcg farm join`, a build by its workers; the token is made on first use, and copied."""
+    """`mavcg farm serve`, `mavcg farm join`, a build by its workers; the token is made on first use, and copied.
+
+    In a folder where a module of nearly every name lies, of which none is executed.
+    """
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    plant_modules(planted)
+    monkeypatch.chdir(planted)
     monkeypatch.delenv("MAVCG_FARM_TOKEN", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     here, there = tmp_path / "here", tmp_path / "there"
@@ -370,9 +378,10 @@ def test_as_the_page_says_in_a_fresh_home(tiny_onnx: Path, tmp_path: Path, monke
             "-o",
             str(tmp_path / "o"),
         )
-        done = subprocess.run([sys.executable, "-m", "mavcg.cli", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, "-I", "-m", "mavcg.cli", *words], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "o/rk3588/libtiny.so").is_file()
+        assert not (planted / MARK).exists(), (planted / MARK).read_text()
     finally:
         for process in processes:
             process.kill()
