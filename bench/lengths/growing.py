@@ -75,7 +75,7 @@ def values_at(part: LengthPart, length: int) -> dict[str, Array]:
     rng = np.random.default_rng([length, part.number])
     values: dict[str, Array] = {}
     for name in part.inputs:
-        shape = tuple(length if d == SYMBOL else d for d in part.shapes[name])
+        shape = [length if isinstance(d, str) else d for d in part.shapes[name]]
         if part.dtypes[name] == np.float32:
             values[name] = rng.uniform(-3, 3, shape).astype(np.float32)
         else:

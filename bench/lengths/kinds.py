@@ -148,7 +148,7 @@ def centred(part: LengthPart) -> None:
     x = part.tensor()
     axis = int(part.rng.integers(len(part.shapes[x])))
     given = (x, part.whole(axis)) if part.opset >= 18 else (x,)
-    attributes = {} if part.opset >= 18 else {"axes": [axis]}
+    attributes: dict[str, Any] = {} if part.opset >= 18 else {"axes": [axis]}
     part.made(part.add("Sub", x, part.add("ReduceMean", *given, keepdims=1, **attributes)), part.shapes[x])
 
 

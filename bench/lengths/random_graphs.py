@@ -144,8 +144,8 @@ def _built(
     parts = list(ready.values())
     runs: dict[Any, list[Array]] | str
     try:
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            runs = _runs(library, parts, Path(own), wanted)
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            runs = _runs(library, parts, Path(name), wanted)
     except Exception as error:
         runs = f"{type(error).__name__}: {error}"[:300]
     if isinstance(runs, str):

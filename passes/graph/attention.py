@@ -118,7 +118,7 @@ class _Finder:
     def attention(self, last: Node) -> _Attention | None:
         """Return the attention whose last product a node is."""
         weights, value, *added = last.inputs
-        softmax = self._only(self._unmasked(weights), "softmax")
+        softmax = self._only(self._before_replacement(weights), "softmax")
         plain = not any(added) and not last.attr("transpose_b") and not last.attr("act")
         if softmax is None or not plain or self.graph.types[weights].dtype != "f32":
             return None
@@ -130,7 +130,7 @@ class _Finder:
             return None
         return found
 
-    def _unmasked(self, name: str) -> str:
+    def _before_replacement(self, name: str) -> str:
         """Return the tensor of which a `where` replaces nothing: ONNX's Attention without keys for some queries."""
         node = self._only(name, "where")
         replaced = self.graph.constants.get(node.inputs[0]) if node is not None else None

@@ -1,6 +1,7 @@
 """Random graphs of any length: each is the same again, onnxruntime runs them at every length, and faults are found."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def test_verdicts() -> None:
     part = random_graph(0, 3, 17, ())
     library = random_graphs._Library(9, (1, 9, 4), 4)
     theirs = {n: random_graphs._session(model_of([part])).run(None, values_at(part, n)) for n in library.lengths}
-    ours = {**theirs, None: theirs[4]}
+    ours: dict[Any, Any] = {**theirs, None: theirs[4]}
     assert random_graphs._verdict(part, library, ours, theirs).status == "same"
     moved = [np.nextafter(x, np.inf) if x.dtype.kind == "f" else x for x in theirs[4]]
     assert random_graphs._verdict(part, library, {**ours, None: moved}, theirs).status == "different"
