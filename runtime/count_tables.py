@@ -23,6 +23,7 @@ def counts_of(program: Program) -> tuple[Count, ...]:
     used = chain(
         (axis for t in (*program.inputs, *program.outputs) for axis in t.axes if not isinstance(axis, int)),
         (step.row_count for step in program.steps),
+        (loop.trip_count for loop in program.loops),
         (operand.count for step in program.steps for operand in step.operands),
     )
     return tuple(dict.fromkeys(count for count in used if count is not None))
@@ -44,6 +45,9 @@ def check_counts(program: Program) -> None:
         for operand in step.operands:
             if operand.count is not None:
                 _check_count(operand.count, None, f"step '{step.name}'", program)
+    for loop in program.loops:
+        if loop.trip_count is not None:
+            _check_count(loop.trip_count, loop.trips, f"loop {loop.number}", program)
     _sources(program)
 
 
@@ -69,6 +73,7 @@ def count_tables_text(program: Program) -> str:
         f"    count[{i}] = (uint32_t)({text_of(count, numbers.__getitem__)});\n" for i, count in enumerate(counts)
     )
     of_steps = (_FIXED if step.row_count is None else number[step.row_count] for step in program.steps)
+    of_loops = (_FIXED if loop.trip_count is None else number[loop.trip_count] for loop in program.loops)
     return (
         c_array(
             "mavcg_dimension dimension_table[]",
@@ -77,6 +82,7 @@ def count_tables_text(program: Program) -> str:
         + c_array("struct engine_length length_table[]", (f"{{{', '.join(map(str, s))}}}," for s in _sources(program)))
         + f"static inline void add_counts(const int64_t *length, uint32_t *count) {{\n{computed}}}\n"
         + _numbers("step_counts", of_steps)
+        + _numbers("loop_counts", of_loops)
         + "".join(
             _numbers(f"{which}_counts", (number.get(axis, _FIXED) for t in tensors for axis in t.axes or t.type.shape))
             for which, tensors in (("inputs", program.inputs), ("outputs", program.outputs))

@@ -92,8 +92,8 @@ def _check_counted(program: Program) -> None:
 
 def _check_loops(program: Program) -> None:
     """Raise MavcgError for loops that overlap in part, or that the engine cannot repeat."""
-    if program.loops and (program.phases or program.stages or program.dimensions):
-        raise MavcgError(f"model {program.name}: loops with phases, stages or a length of the run; loops are of steps")
+    if program.loops and (program.phases or program.stages):
+        raise MavcgError(f"model {program.name}: loops with phases or stages; loops are of steps")
     open_loops = [(0, len(program.steps))]  # steps that the next loop may have: after the last one, in those around it
     for loop in program.loops:
         while len(open_loops) > 1 and open_loops[-1][1] <= loop.begin:

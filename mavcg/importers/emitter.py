@@ -15,7 +15,14 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, GraphCount, TensorType, fresh_names, prune, type_of
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.counts import Count, Counted, NotCounted, carry
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES, MOST_NODES, UnsupportedOp
+from mavcg.importers.limits import (
+    LARGEST_BYTES,
+    LARGEST_TENSOR_BYTES,
+    LEAST_TRIPS,
+    MOST_BYTES,
+    MOST_NODES,
+    UnsupportedOp,
+)
 from mavcg.ops import infer, make_node
 from mavcg.ops.loops import LOOP_OPS
 from mavcg.ops.op import node_location
@@ -134,13 +141,14 @@ class Emitter:
     """A graph builder that evaluates operators whose inputs are known.
 
     placed: names of known values that are constants of the graph; a value is added once. loops: recurrent operators and
-    loops become loops of the graph (ops/loops.py), and are unrolled otherwise. open_loops: that nodes are added to, the
-    outermost one first. true_places: of flags, by their name (counted.py).
+    loops of at least `least_trips` iterations become loops of the graph (ops/loops.py), and are unrolled otherwise.
+    open_loops: that nodes are added to, the outermost one first.
     """
 
-    def __init__(self, name: str, loops: bool = False) -> None:
+    def __init__(self, name: str, loops: bool = False, least_trips: int = LEAST_TRIPS) -> None:
         self.builder = GraphBuilder(name)
         self.loops = loops
+        self.least_trips = least_trips
         self.loop_count = 0
         self.open_loops: list[OpenLoop] = []
         self._placed: dict[Value, str] = {}

@@ -11,8 +11,6 @@ from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import OpenLoop, Value, constant
 from mavcg.ops.loops import OUTSIDE
 
-LEAST_TRIPS = 8  # of a loop; fewer iterations are unrolled, without copies of states
-
 
 @dataclass
 class GraphLoop:
@@ -70,7 +68,7 @@ class GraphLoop:
 
 def new_loop(call: NodeCall, trips: int) -> GraphLoop | None:
     """Return a loop of the graph for these iterations; None if they are to be unrolled."""
-    return begin_loop(call, trips) if call.emitter.loops and trips >= LEAST_TRIPS else None
+    return begin_loop(call, trips) if call.emitter.loops and trips >= call.emitter.least_trips else None
 
 
 def begin_loop(call: NodeCall, trips: int) -> GraphLoop:

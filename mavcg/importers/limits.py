@@ -10,6 +10,7 @@ LARGEST_TENSOR_BYTES = 1 << 31  # maximum bytes of a tensor at run time
 MOST_NODES = 200_000  # maximum nodes of a graph, once functions are expanded
 MOST_UNROLLED = 1024  # maximum iterations of one loop that is unrolled; each is about as many nodes as its body has
 DEEPEST = 32  # maximum nesting of functions and branches
+LEAST_TRIPS = 8  # of a loop of the graph; fewer iterations are unrolled, without copies of states
 LARGEST_TOP = 1 << 14  # maximum elements that a run chooses from a line by their order, which it does by insertion
 LISTED = "`mavcg build --operators` lists those that are"
 NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"

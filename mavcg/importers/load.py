@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.importers.limits import LEAST_TRIPS
 
 SUFFIXES = (".onnx", ".tflite", ".prototxt")
 FILES = ".onnx, .tflite or .prototxt"  # in messages
@@ -12,13 +13,18 @@ _TFLITE_MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 
 
 def import_model(
-    path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None, loops: bool = False
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    weights: Path | None = None,
+    loops: bool = False,
+    least_trips: int = LEAST_TRIPS,
 ) -> Graph:
     """Return the graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
 
     shapes: shapes of inputs with free dimensions, by name. weights: the caffemodel of a prototxt; None: the file beside
-    it. loops: recurrent operators, and loops of an ONNX file, become loops of the graph (ops/loops.py); else they are
-    unrolled. Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
+    it. loops: recurrent operators and loops of at least `least_trips` iterations become loops of the graph
+    (ops/loops.py); else they are unrolled.
+    Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
     """
     try:
         with path.open("rb") as file:
@@ -38,12 +44,12 @@ def import_model(
     if head[4:8] == _TFLITE_MARK or path.suffix == ".tflite":
         from mavcg.importers.tflite_file import import_tflite
 
-        return import_tflite(path, shapes, loops)
+        return import_tflite(path, shapes, loops, least_trips)
     if path.suffix != ".onnx" and not head:
         raise MavcgError(f"{path}: is empty; name a model file ({FILES})")
     from mavcg.importers.onnx_file import import_onnx
 
-    return import_onnx(path, shapes, loops)
+    return import_onnx(path, shapes, loops, least_trips)
 
 
 def dimension_name(path: Path, tensor: str, axis: int) -> str:

@@ -15,7 +15,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapes, FreeInput, compared_shapes, free_dimensions_error
 from mavcg.importers.emitter import Emitter, Value, finish_graph
-from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
+from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LEAST_TRIPS, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, declared_dims, read_initializers
 from mavcg.importers.onnx_narrow import BY_NUMBER, read_bits, to_bits
@@ -33,15 +33,20 @@ _KINDS = {
 }
 
 
-def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}), loops: bool = False) -> Graph:
+def import_onnx(
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    loops: bool = False,
+    least_trips: int = LEAST_TRIPS,
+) -> Graph:
     """Return the graph of an ONNX file; its inputs and outputs carry the file's names.
 
     shapes: shapes of inputs, by name; required for inputs with free dimensions other than the first, which defaults to
-    1. loops: recurrent operators and loops become loops of the graph, see Emitter.
+    1. loops, least_trips: recurrent operators and loops become loops of the graph, see Emitter.
     Raises: UnsupportedOp for an unsupported operator, MavcgError, naming the location, for a file that is damaged or
     incomplete.
     """
-    return import_model(load_model(path), path, shapes, loops)
+    return import_model(load_model(path), path, shapes, loops, least_trips)
 
 
 def import_model(
@@ -49,10 +54,11 @@ def import_model(
     path: Path,
     shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     loops: bool = False,
+    least_trips: int = LEAST_TRIPS,
 ) -> Graph:
     """Return the graph of an ONNX model in memory. path: file name for messages, and folder of external data.
 
-    loops: as for import_onnx. Raises: as import_onnx.
+    loops, least_trips: as for import_onnx. Raises: as import_onnx.
     """
     opsets = opsets_of(model.opset_import)
     if "" in opsets and opsets[""] < LEAST_OPSET:
@@ -60,7 +66,7 @@ def import_model(
             f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"
         )
     try:
-        return _graph(model, path, shapes, opsets, loops)
+        return _graph(model, path, shapes, opsets, (loops, least_trips))
     except MavcgError as error:
         # An error of the same class, so that callers can distinguish kinds, with the file's name in front; on one
         # line, whatever the names of tensors are.
@@ -74,10 +80,11 @@ def _graph(
     path: Path,
     shapes: Mapping[str, tuple[int, ...]],
     opsets: Mapping[str, int],
-    loops: bool,
+    loops: tuple[bool, int],
 ) -> Graph:
+    """Return the graph of a model. loops: loops and least_trips of its emitter."""
     graph = model.graph
-    emitter = Emitter(graph.name or path.stem, loops)
+    emitter = Emitter(graph.name or path.stem, *loops)
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     values = read_initializers(graph, "the graph", path.parent)
     # Up to IR version 3 initializers are listed as inputs too, as their default values.

@@ -9,7 +9,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.graph_loop import LEAST_TRIPS, GraphLoop, begin_loop, new_loop
+from mavcg.importers.graph_loop import GraphLoop, begin_loop, new_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.ops.loops import MOST_TRIPS
 
@@ -93,7 +93,7 @@ def conditional_loop(call: OnnxCall, body: LoopBody, carried: Sequence[Value]) -
         if condition.first or condition.after:
             loop.state(_all_of(call, condition.first), condition=True)
             nexts.append(_all_of(call, condition.after))
-        elif trips < LEAST_TRIPS or trips == MOST_TRIPS:
+        elif trips < call.emitter.least_trips or trips == MOST_TRIPS:
             return None
         loop.end(nexts)
         stacks = [loop.stack(value) if want else None for value, want in zip(stacked, wanted, strict=True)]

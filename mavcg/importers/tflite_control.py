@@ -11,7 +11,7 @@ from functools import partial
 
 from mavcg.errors import MavcgError
 from mavcg.importers.emitter import Emitter, Value, constant
-from mavcg.importers.graph_loop import LEAST_TRIPS, begin_loop, conditional_branches
+from mavcg.importers.graph_loop import begin_loop, conditional_branches
 from mavcg.importers.limits import MOST_UNROLLED
 from mavcg.importers.tflite_model import TfliteModel
 from mavcg.importers.tflite_ops.call import TfliteCall
@@ -69,7 +69,7 @@ def import_while(call: TfliteCall, bodies: Sequence[FlowSubgraph]) -> tuple[Valu
             raise _undecided_error(call)
         return tuple(_loop(call, condition, body, states, None))
     trips = counted[0]
-    if trips >= LEAST_TRIPS and call.emitter.loops:
+    if trips >= call.emitter.least_trips and call.emitter.loops:
         try:
             return tuple(_loop(call, condition, body, states, counted))
         except MavcgError:  # such as a state that grows; unrolled, the body may be supported, or is refused by name

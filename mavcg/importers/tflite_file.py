@@ -18,7 +18,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
 from mavcg.importers.emitter import Emitter, Value, constant
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LISTED, MOST_NODES, UnsupportedOp
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LEAST_TRIPS, LISTED, MOST_NODES, UnsupportedOp
 from mavcg.importers.tflite_control import CONTROL, FlowSubgraph
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import Handler, TfliteCall, scale_and_zero
@@ -42,18 +42,21 @@ DEEPEST = 32  # maximum nesting of control flow
 
 
 def import_tflite(
-    path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}), loops: bool = False
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    loops: bool = False,
+    least_trips: int = LEAST_TRIPS,
 ) -> Graph:
     """Return the graph of a TFLite file; its inputs and outputs carry the file's names.
 
     shapes: shapes of inputs, by name, instead of those in the file; required for inputs with free dimensions other than
-    the first, which defaults to 1. loops: as of Emitter.
+    the first, which defaults to 1. loops, least_trips: as of Emitter.
     Raises: UnsupportedOp for an unsupported operator, MavcgError, naming the location, for a file that is damaged or
     incomplete.
     """
     try:
         made = TfliteImport(parse_model(read_file(path)), path.stem, shapes)
-        made.emitter.loops = loops
+        made.emitter.loops, made.emitter.least_trips = loops, least_trips
         return made.graph()
     except MavcgError as error:
         # Prefix the message with the file's name and keep the error's class, which callers distinguish.

@@ -66,7 +66,7 @@ def _check_graph(most: Graph, graph: Graph, dimension: Dimension, length: int) -
         if (a.op, a.inputs, a.outputs) != (b.op, b.inputs, b.outputs):
             raise _refusal(a, dimension, f"is another one at the length {length}")
         _check_shapes(a, most, graph, dimension, length)
-        if a.attrs != b.attrs and not _follows_shapes(a, b, most, graph):
+        if a.attrs != b.attrs and not (_follows_shapes(a, b, most, graph) or _more_trips(a, b, dimension, length)):
             raise _refusal(a, dimension, f"has other attributes at the length {length}")
         for name in a.inputs:
             if name in most.constants and not (
@@ -115,6 +115,14 @@ def _follows_shapes(a: Node, b: Node, most: Graph, graph: Graph) -> bool:
         return False
     shapes = [tuple(g.types[node.output].shape) for node, g in ((a, most), (b, graph))]
     return tuple(a.attr("shape")) == shapes[0] and b == a.with_attrs(shape=shapes[1])
+
+
+def _more_trips(a: Node, b: Node, dimension: Dimension, length: int) -> bool:
+    """Return True if two nodes of a loop differ in its number of iterations, which is a multiple of the length."""
+    if a.op not in ("loop_state", "loop_stack") or b != a.with_attrs(trips=b.attr("trips")):
+        return False
+    each, rest = divmod(a.attr("trips"), dimension.most)
+    return not rest and each * length == b.attr("trips")
 
 
 def bounded_axes(most: Graph, other: Graph, dimension: Dimension) -> Mapping[str, tuple[Count, ...]]:

@@ -58,13 +58,15 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     program = without_length_input(plan.program, dimension)
     # Parts of rows would lie in another order than indices.
     assert all(step.rows == low.spec.rows for step, low in zip(program.steps, free.lowered.steps, strict=True))
-    return replace(plan, program=_with_counts(program, [dimension], free.counts, axes))
+    loops = tuple(replace(loop, trip_count=c) for loop, c in zip(program.loops, free.trips, strict=True))
+    return replace(plan, program=_with_counts(replace(program, loops=loops), [dimension], free.counts, axes))
 
 
 def _read(request: ModelRequest, bounds: BoundedShapes, name: str, length: int) -> Graph:
     """Return the model's graph for a length. name: of the graph."""
     ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
-    graph = import_model(request.model, GivenShapes(bounds.at(length), ignore), request.weights)
+    # A loop of any number of iterations, so that graphs of all lengths have it.
+    graph = import_model(request.model, GivenShapes(bounds.at(length), ignore), request.weights, True, 1)
     graph = without_counts(graph, f"--shape {bounds}: outputs follow from this length alone")
     return pair_states(replace(graph, name=name), request.states)
 

@@ -61,7 +61,9 @@ class ProgramLoop:
     """Steps begin .. end - 1, which a run repeats before it goes on.
 
     trips: number of iterations. condition: a bool that is read before each iteration and ends the loop if it is false;
-    None: all iterations are run. number: by which operands name the loop.
+    None: all iterations are run. number: by which operands name the loop. trip_count: number of iterations of a run,
+    where it follows from the lengths of bounded dimensions; trips is that of the longest ones. An operand that moves
+    down then begins at the last iteration's place of the longest lengths, less the iterations that a run lacks.
     """
 
     begin: int
@@ -69,6 +71,7 @@ class ProgramLoop:
     trips: int
     condition: OperandAddress | None = None
     number: int = 0
+    trip_count: Count | None = None
 
 
 @dataclass(frozen=True)

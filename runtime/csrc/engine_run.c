@@ -66,11 +66,13 @@ static int run_phases(struct mavcg_context *context, uint32_t begin, uint32_t en
     return MAVCG_OK;
 }
 
-/* Advance the operands that move by this number of iterations. No thread holds rows of the loop's phases meanwhile. */
-static void move_operands(struct mavcg_context *context, const struct engine_loop *loop, int64_t iterations) {
+/* Advance the operands that move up by this number of iterations, and those that move down. No thread holds rows of the
+ * loop's phases meanwhile. */
+static void move_operands(struct mavcg_context *context, const struct engine_loop *loop, int64_t up, int64_t down) {
     for (uint32_t i = loop->first_moving; i < loop->end_moving; i++) {
         void **operand = &context->operands[moving_table[i].operand];
-        *operand = (char *)*operand + moving_table[i].stride * iterations;
+        int64_t stride = moving_table[i].stride;
+        *operand = (char *)*operand + stride * (stride > 0 ? up : down);
     }
 }
 
@@ -78,7 +80,7 @@ static bool goes_on(const struct mavcg_context *context, const struct engine_loo
     return loop->condition == NO_CONDITION || *(const uint8_t *)context->operands[loop->condition];
 }
 
-static int run_loop(struct mavcg_context *context, uint32_t loop, double *step_ns);
+static int run_loop(struct mavcg_context *context, uint32_t number, double *step_ns);
 
 /* Run phases begin to end - 1, of which loops first to after - 1 repeat some. Returns a status. */
 static int run_body(struct mavcg_context *context, uint32_t begin, uint32_t end, uint32_t first, uint32_t after,
@@ -96,13 +98,17 @@ static int run_body(struct mavcg_context *context, uint32_t begin, uint32_t end,
 static int run_loop(struct mavcg_context *context, uint32_t number, double *step_ns) {
     const struct engine_loop *loop = &loop_table[number];
     int status = MAVCG_OK;
+    uint32_t trips = loop_trips(context, number);
+    /* Operands that move down are where the last of loop->trips iterations is the first row: begin at that of `trips`. */
+    int64_t lacking = (int64_t)loop->trips - trips;
+    if (lacking) move_operands(context, loop, 0, lacking);
     uint32_t iteration = 0; /* the one at which the operands are */
-    for (uint32_t ran = 0; !status && ran < loop->trips && goes_on(context, loop); ran++) {
-        if (ran != iteration) move_operands(context, loop, 1);
+    for (uint32_t ran = 0; !status && ran < trips && goes_on(context, loop); ran++) {
+        if (ran != iteration) move_operands(context, loop, 1, 1);
         iteration = ran;
         status = run_body(context, loop->begin, loop->end, number + 1, loop->after, step_ns);
     }
-    move_operands(context, loop, -(int64_t)iteration);
+    move_operands(context, loop, -(int64_t)iteration, -(int64_t)iteration - lacking);
     return status;
 }
 

@@ -24,4 +24,7 @@ MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const 
 /* Return the rows of a phase at the context's lengths. */
 MAVCG_PRIVATE uint32_t phase_rows(const struct mavcg_context *context, uint32_t phase);
 
+/* Return the iterations of a loop at the context's lengths. */
+MAVCG_PRIVATE uint32_t loop_trips(const struct mavcg_context *context, uint32_t loop);
+
 #endif

@@ -75,10 +75,14 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class FreeRows:
-    """A graph lowered for the longest length. counts: of the rows of each step, where they follow from the length."""
+    """A graph lowered for the longest length.
+
+    counts: of the rows of each step, where they follow from the length. trips: so of each loop's iterations.
+    """
 
     lowered: LoweredGraph
     counts: tuple[Count | None, ...]
+    trips: tuple[Count | None, ...] = ()
 
 
 def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension, length: int) -> FreeRows:
@@ -111,7 +115,24 @@ def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension
         counted = long.spec.rows != short.spec.rows and not has_all_rows(spec)
         counts.append(_rows_of(long, dimension) if counted else None)
     specs = dict.fromkeys(step.spec for step in steps)
-    return FreeRows(replace(most, steps=tuple(steps), specs=tuple(specs)), tuple(counts))
+    lowered = replace(most, steps=tuple(steps), specs=tuple(specs))
+    return FreeRows(lowered, tuple(counts), _trips_of(most, other, dimension, length))
+
+
+def _trips_of(most: LoweredGraph, other: LoweredGraph, dimension: Dimension, length: int) -> tuple[Count | None, ...]:
+    """Return the count of iterations of each loop with steps; None where it is the same for both lengths.
+
+    Raises: MavcgError for loops of other steps, or a number of iterations that is no multiple of the length.
+    """
+    counts: list[Count | None] = []
+    for (begin, end, a), (first, last, b) in zip(most.loops, other.loops, strict=True):
+        each, rest = divmod(a.trips, dimension.most)
+        if (begin, end, a.number) != (first, last, b.number) or (
+            a.trips != b.trips and (rest or each * length != b.trips)
+        ):
+            raise _refusal(most.steps[begin], dimension, f"is in another loop at the length {length}")
+        counts.append(None if a.trips == b.trips else product_of(each, Length(dimension.name)))
+    return tuple(counts)
 
 
 def _rows_of(step: LoweredStep, dimension: Dimension) -> Count:
@@ -252,8 +273,16 @@ def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGrap
         return _same_constant(a.constant, b.constant, most, other)
     if not a.tensor:
         return True
-    places = [lowered.storage.locations[a.tensor] for lowered in (most, other)]
-    return places[0].root == places[1].root and places[0].offset == places[1].offset
+    return _place(a.tensor, most) == _place(b.tensor, other)
+
+
+def _place(tensor: str, lowered: LoweredGraph) -> tuple[str, int, tuple[tuple[int, int], ...]]:
+    """Return a tensor's buffer, the first of its places there, and how it advances in loops; by the last iteration it
+    may be before its offset."""
+    location = lowered.storage.locations[tensor]
+    trips = {loop.number: loop.trips for loop in lowered.storage.loops}
+    down = sum(elements * (trips[loop] - 1) for loop, elements in location.advance if elements < 0)
+    return location.root, location.offset + down, location.advance
 
 
 def _same_constant(

@@ -85,6 +85,9 @@ static inline void add_counts(const int64_t *length, uint32_t *count) {
 static const int32_t step_counts[] = {
     0,
 };
+static const int32_t loop_counts[] = {
+    -1,
+};
 static const int32_t inputs_counts[] = {
     0,
     -1,
