@@ -118,6 +118,16 @@ def test_other_shapes_are_refused_and_change_nothing(built: tuple[Path, Any]) ->
         model.run(inputs_of(3))
 
 
+@pytest.mark.parametrize("tokens", [1 << 31, (1 << 31) + 1, (1 << 32) + 7, 1 << 55])
+def test_lengths_that_no_memory_has_are_refused(built: tuple[Path, Any], tokens: int) -> None:
+    """One number that is all elements of an array: it is neither copied nor read."""
+    folder, _ = built
+    with package.load(folder / "libnet.so") as model:
+        with pytest.raises(MavcgError, match="do not fit"):
+            model.run(np.broadcast_to(np.float32(0), (1, tokens, WIDTH)))
+        assert model.run(inputs_of(7))[0].shape == (1, 7, RESULTS)
+
+
 def test_the_document_and_the_note_name_the_dimension(built: tuple[Path, Any], mavcg: Any) -> None:
     folder, document = built
     assert document["dimensions"] == {"tokens": [1, MOST]}
@@ -147,13 +157,18 @@ C_PROGRAM = """\
 #include "net.h"
 
 static int length_of(net_context *context, int64_t a, int64_t tokens, int64_t width) {
-    const int64_t shape[] = {a, tokens, width}, *dims[] = {shape};
-    return net_set_shape(context, dims);
+    int64_t *shape = malloc(3 * sizeof *shape); /* exactly, under the address sanitizer */
+    shape[0] = a, shape[1] = tokens, shape[2] = width;
+    const int64_t *const dims[] = {shape};
+    int status = net_set_shape(context, dims);
+    free(shape);
+    return status;
 }
 
 int main(void) {
     const int64_t *none[] = {NULL};
-    const int64_t hostile[] = {0, -1, 161, INT64_MAX, INT64_MIN, (INT64_C(1) << 32) + 1};
+    const int64_t hostile[] = {0, -1, 161, INT64_MAX, INT64_MIN, (INT64_C(1) << 32) + 1, INT64_C(1) << 31, -7,
+                               (INT64_C(1) << 31) + 7, (INT64_C(1) << 32) + 7, INT64_MIN + 7, INT64_C(1) << 62};
     net_context *context;
     net_options options = {.threads = 2};
     if (net_create(&options, &context)) return 1;

@@ -1,5 +1,7 @@
 """Decoders with a bounded prompt: onnxruntime's values, and the bits of kernels for each number of tokens."""
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +125,68 @@ def run_decoder_writer(path: Path, level: str) -> None:
     arguments = [str(DECODER), str(path), "--size", "tiny", "--accuracy-level", level]
     with mock.patch.object(sys, "argv", arguments):
         runpy.run_path(str(DECODER), run_name="__main__")
+
+
+C_PROGRAM = """\
+#include <stdlib.h>
+#include <string.h>
+#include "decoder.h"
+
+static int of_lengths(decoder_context *context, int64_t ids, int64_t last) {
+    int64_t *shape = malloc(2 * sizeof *shape), *ends = malloc(sizeof *ends);
+    shape[0] = 1, shape[1] = ids, ends[0] = last;
+    const int64_t *const dims[] = {shape, ends, NULL}; /* a number has no dimensions */
+    int status = decoder_set_shape(context, dims);
+    free(shape), free(ends);
+    return status;
+}
+
+int main(void) {
+    const int64_t hostile[] = {0, -1, 17, INT64_MAX, INT64_MIN, INT64_C(1) << 31, (INT64_C(1) << 32) + 5};
+    decoder_context *context;
+    decoder_options options = {.threads = 2};
+    if (decoder_create(&options, &context)) return 1;
+    if (of_lengths(context, 5, 2) != MAVCG_ERROR_SIZE) return 2;
+    int before = 0;
+    for (int64_t tokens = 16; tokens > 0; tokens -= 3) {
+        if (of_lengths(context, tokens, 1)) return 3;
+        for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++)
+            if (of_lengths(context, hostile[i], 1) != MAVCG_ERROR_SIZE) return 4;
+        size_t bytes = decoder_context_outputs(context)[0].bytes;
+        if (bytes != (size_t)tokens * 512 * 4) return 5;
+        int64_t *ids = calloc((size_t)tokens, sizeof *ids);
+        int32_t *last = malloc(sizeof *last), *total = malloc(sizeof *total);
+        float *scores = malloc(bytes);
+        before += (int)tokens;
+        *last = before - 1, *total = before;
+        const void *inputs[] = {ids, last, total};
+        void *outputs[] = {scores};
+        if (decoder_run(context, inputs, outputs)) return 6;
+        *last = 256 - 1 + (int)tokens; /* behind the end of the caches */
+        if (decoder_run(context, inputs, outputs) != MAVCG_ERROR_INDEX) return 7;
+        if (decoder_reset(context)) return 8;
+        before = 0;
+        free(ids), free(last), free(total), free(scores);
+    }
+    decoder_destroy(context);
+    return 0;
+}
+"""
+
+
+@pytest.mark.long
+def test_hostile_numbers_of_tokens_in_c(tmp_path: Path, cores: tuple[str, str]) -> None:
+    """They end in an error code, also beside caches; arrays of exactly the sizes suffice (address sanitizer)."""
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("no gcc")
+    run_decoder_writer(tmp_path / "decoder.onnx", "0")
+    given = ("--shape", "input_ids=1x1..16", "--state", "past_key_values.*=present.*", "--cores", cores[1])
+    build_in(tmp_path, "decoder.onnx", *given, "-o", "libdecoder.so")
+    (tmp_path / "c.c").write_text(C_PROGRAM)
+    command = [gcc, "-std=c11", "-Wall", "-Werror", "-fsanitize=address", "c.c", "-L.", "-ldecoder", "-o", "program"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    ended = subprocess.run(
+        [tmp_path / "program"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, f"{ended.returncode} {ended.stderr}"
