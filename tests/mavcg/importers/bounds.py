@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ SECONDS = 15  # of CPU, for import and all passes; without bounds 40 and more
 MOST_BYTES = 3 << 30  # resident, a few times the bound on evaluated constants
 
 
-def check_bounds(path: Path) -> None:
-    """Import a file and run all passes in a child, which must end within the bounds; it may refuse the file."""
+def import_and_optimise(path: Path) -> None:
+    optimise(import_model(path, {}))
+
+
+def check_bounds(path: Path, read: Callable[[Path], object] = import_and_optimise) -> None:
+    """Read a file in a child, which must end within the bounds; it may refuse the file."""
     context = multiprocessing.get_context("fork")
     results = context.SimpleQueue()
-    child = context.Process(target=_measure, args=(path, results))
+    child = context.Process(target=_measure, args=(path, read, results))
     child.start()
     child.join()
     assert child.exitcode == 0
@@ -27,12 +32,12 @@ def check_bounds(path: Path) -> None:
     assert seconds < SECONDS and more_bytes < MOST_BYTES
 
 
-def _measure(path: Path, results: Any) -> None:
+def _measure(path: Path, read: Callable[[Path], object], results: Any) -> None:
     """Answer with the CPU seconds and with the bytes by which the peak grew."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     resource.setrlimit(resource.RLIMIT_CPU, (4 * SECONDS, 4 * SECONDS))
     started = time.process_time()
     with contextlib.suppress(MavcgError):
-        optimise(import_model(path, {}))
+        read(path)
     used = time.process_time() - started
     results.put((used, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)))
