@@ -1,14 +1,14 @@
 """Takes the branch stack off a line of `perf script`: what `-F +brstack`, `+brstacksym` and `+brstackoff` append.
 
-Each entry is FROM/TO/PREDICTION/TRANSACTION/ABORT/CYCLES; newer versions add /TYPE and /SPECULATION, and either may be
-empty. FROM and TO are addresses or symbols with an offset, each with its file in parentheses if dso is printed.
+Each entry is FROM/TO/PREDICTION/TRANSACTION/ABORT/CYCLES; newer versions add /TYPE and /SPECULATION. The prediction
+and these two may be empty. FROM and TO are addresses or symbols with an offset, each with its file in parentheses if dso is printed.
 Source: perf-script(1), and output that is quoted with the changes of perf that made these forms.
 """
 
 import re
 
 # The four fields that every version prints in the middle of an entry; N: the branch was not taken.
-_FLAGS = re.compile(r"/(?:[MP]N?|-N?)/[X-]/[A-]/\d+(?=[/\s]|$)")
+_FLAGS = re.compile(r"/(?:[MP-]?N?)/[X-]/[A-]/\d+(?=[/\s]|$)")
 _FILE = r"(?: ?\(.*\))?"
 _ADDRESSES = re.compile(rf"(?:^|(?<=[\s)]))0x[0-9a-f]+{_FILE}/0x[0-9a-f]+{_FILE}$")
 _OFFSET_WITHOUT_FILE = re.compile(r"\+0x[0-9a-f]+(?=\s+[^\s(])")

@@ -18,6 +18,7 @@ STACKS = {
     "6.8 with dso": "  0x401002 (/t/a b)/0x401010 (/t/app)/M/-/-/37/CALL/ 0x4 (/t/app)/0x8 (/t/app)/P/-/-/2/COND/ ",
     "6.8 symbols, dso": "  g(int, char)+0x14 (/t/app)/operator/(A, B)+0x2 (/t/app (deleted))/P/-/-/1/RET/- ",
     "6.14 not taken": " 0xa001/0xa002/PN/-/-/10/COND/-  0xb001/0xb002/MN/-/-/4/COND/- ",
+    "no prediction": " 0x401000/0x5d2000//-/-/3  main+0x4/other+0x0//-/-/0//- ",
     "unknown first": " [unknown]/main+0x4/-/-/-/0 ",
     "no event bits": "\t0x1/0x2/-/-/-/0\n".rstrip("\n"),
 }
