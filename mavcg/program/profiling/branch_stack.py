@@ -1,7 +1,8 @@
 """Takes the branch stack off a line of `perf script`: what `-F +brstack`, `+brstacksym` and `+brstackoff` append.
 
 Each entry is FROM/TO/PREDICTION/TRANSACTION/ABORT/CYCLES; newer versions add /TYPE and /SPECULATION. The prediction
-and these two may be empty. FROM and TO are addresses or symbols with an offset, each with its file in parentheses if dso is printed.
+and these two may be empty. FROM and TO are addresses or symbols with an offset, each with its file in parentheses if
+dso is printed.
 Source: perf-script(1), and output that is quoted with the changes of perf that made these forms.
 """
 
