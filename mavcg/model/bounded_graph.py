@@ -4,41 +4,103 @@ A graph has fixed shapes, and what the file computes from a shape is folded when
 longest length stands for all others only if nothing but shapes follows from the length.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from mavcg.choose.lowering.axis_counts import (
+    POOLS,
+    AxisCounts,
+    axis_counts,
+    distances,
+    sample_of,
+    windows_by_origin,
+)
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.specs.count import Count, Length, product_of
 from mavcg.specs.dimension import Dimension
 
+_MOST_SAMPLES = 64
+
 ReadGraph = Callable[[int], Graph]
 
 
-def sampled_lengths(dimension: Dimension) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class CheckedGraphs:
+    """The results of the comparison of graphs of several lengths.
+
+    other: the graph for the length `length`, whose kernels are compared with those for the longest one. axes: the
+    counts of the axes of the graph's tensors. windows: those of its windows, by the node of the file.
+    """
+
+    other: Graph
+    length: int
+    axes: Mapping[str, AxisCounts]
+    windows: Mapping[str, Sequence[Count]]
+
+
+def sampled_lengths(dimension: Dimension, distances_down: Sequence[int] = (1,)) -> tuple[int, ...]:
     """Return the lengths whose graphs are compared with that of the longest one, the first for its kernels, too.
 
-    Their first is at least 2, as a length of 1 is a special case in many operators; it exceeds the bounds if these are
-    1 and 2.
+    distances_down: how far lengths have to be from the longest one, ascending (axis_counts.distances). Where strides
+    leave too few lengths within the bounds for all remainders, all lengths are returned, if they are not too many. The
+    first is at least 2, as a length of 1 is a special case in many operators, and every tensor has another length
+    there; it exceeds the bounds if these are 1 and 2, or if strides leave few rows.
     """
-    least, most = dimension.least, dimension.most
-    first = most - 1 if most > 2 else most + 1
-    others = (least, least + 1, (least + most) // 2, (least + 2 * most) // 3 | 1)
+    least, most, period = dimension.least, dimension.most, distances_down[-1]
+    few = most <= (3 * period if period > 1 else 2) or (period > 1 and most - period < least)
+    first = most + period if few else most - period
+    others = [least, least + 1, (least + most) // 2, (least + 2 * most) // 3 | 1, *(most - n for n in distances_down)]
+    if period > 1 and most - period < least and most - least <= _MOST_SAMPLES:
+        others = list(range(least, most))
     return tuple(dict.fromkeys((first, *(n for n in others if least <= n < most))))
 
 
-def check_graphs(most: Graph, read: ReadGraph, dimension: Dimension) -> Graph:
+def check_graphs(most: Graph, read: ReadGraph, dimension: Dimension) -> CheckedGraphs:
     """Compare the model's graph for the longest length with those for other ones.
 
-    read: returns the model's graph for a length. Returns: the graph for the first of sampled_lengths.
-    Raises: MavcgError naming the node that depends on the length otherwise than by the lengths of its tensors.
+    read: returns the model's graph for a length. Raises: MavcgError naming the node that depends on the length
+    otherwise than by the lengths of its tensors, or the least length that the model takes.
     """
-    lengths = sampled_lengths(dimension)
-    first = read(lengths[0])
+    lengths = sampled_lengths(dimension, distances(most))
+    samples = [sample_of(most, {dimension.name: dimension.most})]
+    first = _read(read, lengths[0], dimension)
     for length in lengths:
-        graph = first if length == lengths[0] else read(length)
+        graph = first if length == lengths[0] else _read(read, length, dimension)
         _check_graph(_without_expansions(most, dimension) if length == 1 else most, graph, dimension, length)
-    return first
+        samples.append(sample_of(graph, {dimension.name: length}))
+
+    def refusal(node: Node, reason: str) -> MavcgError:
+        return _refusal(node, dimension, reason)
+
+    inputs = {name: _input_axes(most.types[name].shape, first.types[name].shape, dimension) for name in most.inputs}
+    axes = axis_counts(most, samples, inputs, refusal)
+    return CheckedGraphs(first, lengths[0], axes, windows_by_origin(most, axes))
+
+
+def _input_axes(longest: Sequence[int], other: Sequence[int], dimension: Dimension) -> AxisCounts:
+    """Return the counts of the axes of an input, which are the length, or a multiple of it, where they change."""
+    pairs = zip(longest, other, strict=True)
+    return tuple(n if n == m else product_of(n // dimension.most, Length(dimension.name)) for n, m in pairs)
+
+
+def _read(read: ReadGraph, length: int, dimension: Dimension) -> Graph:
+    """Return the graph for a length. Raises: MavcgError as read does, with the least length that the model takes."""
+    try:
+        return read(length)
+    except MavcgError as error:
+        refused, taken = length, dimension.most
+        while taken - refused > 1:
+            middle = (refused + taken) // 2
+            try:
+                read(middle)
+                taken = middle
+            except MavcgError:
+                refused = middle
+        raise MavcgError(
+            f"the bounded dimension {dimension}: at the length {length} {error}; the least length that the model takes "
+            f"is {taken}: give {taken}..{dimension.most}"
+        ) from error
 
 
 def _without_expansions(most: Graph, dimension: Dimension) -> Graph:
@@ -92,25 +154,24 @@ def _is_corner(long: Array, short: Array) -> bool:
 
 
 def _check_shapes(node: Node, most: Graph, graph: Graph, dimension: Dimension, length: int) -> None:
-    """Raise MavcgError unless every tensor of a node has at most one axis that is a multiple of the dimension."""
+    """Raise MavcgError unless every tensor of a node has one type and one number of axes."""
     for name in (*node.inputs, *node.outputs):
         if not name:
             continue
         long, short = most.types[name].shape, graph.types[name].shape
         if most.types[name].dtype != graph.types[name].dtype or len(long) != len(short):
             raise _refusal(node, dimension, f"has another type of %{name} at the length {length}")
-        for n, m in zip(long, short, strict=True):
-            if n != m and (n % dimension.most or n // dimension.most * length != m):
-                raise _refusal(node, dimension, f"has %{name} with {n} at its longest length and {m} at {length}")
 
 
 def _follows_shapes(a: Node, b: Node, most: Graph, graph: Graph) -> bool:
-    """Return True if two nodes differ in an attribute that repeats a shape, or stops at the end of an axis."""
+    """Return True if two nodes differ in an attribute that repeats a shape, or that counts from the end of an axis.
+
+    The results of the latter are compared by axis_counts.
+    """
     if a.op == "slice":
-        lengths = zip(most.types[a.inputs[0]].shape, graph.types[b.inputs[0]].shape, strict=True)
-        pairs = zip(a.attr("stops"), b.attr("stops"), lengths, strict=True)
-        whole = all(x == y or (x, y) == ends for x, y, ends in pairs)
-        return whole and b == a.with_attrs(stops=b.attr("stops"))
+        return b == a.with_attrs(stops=b.attr("stops"))
+    if a.op in POOLS:  # their kernels compare positions with the image's size
+        return b == a.with_attrs(pads=(*a.attr("pads")[:2], *b.attr("pads")[2:]))
     if a.op not in ("reshape", "broadcast_to"):
         return False
     shapes = [tuple(g.types[node.output].shape) for node, g in ((a, most), (b, graph))]
@@ -123,29 +184,6 @@ def _more_trips(a: Node, b: Node, dimension: Dimension, length: int) -> bool:
         return False
     each, rest = divmod(a.attr("trips"), dimension.most)
     return not rest and each * length == b.attr("trips")
-
-
-def bounded_axes(most: Graph, other: Graph, dimension: Dimension) -> Mapping[str, tuple[Count, ...]]:
-    """Return the length of each axis of inputs and outputs; () for those of a tensor of fixed shape.
-
-    other: the graph for another length. Raises: MavcgError for a tensor with the dimension behind another one, since
-    the rows of a shorter length would not lie behind each other.
-    """
-    axes: dict[str, tuple[Count, ...]] = {}
-    for name in (*most.inputs, *most.outputs):
-        long, short = most.types[name].shape, other.types[name].shape
-        changed = [i for i, (n, m) in enumerate(zip(long, short, strict=True)) if n != m]
-        if len(changed) > 1 or any(n > 1 for i in changed for n in long[:i]):
-            shape = "x".join(map(str, long))
-            raise MavcgError(
-                f"tensor '{name}' ({shape}): the bounded dimension {dimension} has to be its first one longer than 1; "
-                f"{_remedy(dimension)}"
-            )
-        counts = (
-            product_of(n // dimension.most, Length(dimension.name)) if i in changed else n for i, n in enumerate(long)
-        )
-        axes[name] = tuple(counts) if changed else ()
-    return axes
 
 
 def _refusal(node: Node, dimension: Dimension, reason: str) -> MavcgError:

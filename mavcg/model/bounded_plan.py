@@ -16,7 +16,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import dimension_name, import_model
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
-from mavcg.model.bounded_graph import bounded_axes, check_graphs, sampled_lengths
+from mavcg.model.bounded_graph import check_graphs
 from mavcg.model.bounded_values import with_length_input, without_length_input
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress, plan_context
@@ -40,18 +40,18 @@ def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progre
     progress(f"reading {request.model.name}, {bounds}")
     most = read(dimension.most)
     dump("import", most)
-    other = check_graphs(most, read, dimension)
-    _check_states(most, other, dimension)
-    axes = bounded_axes(most, other, dimension)
+    checked = check_graphs(most, read, dimension)
+    _check_states(most, checked.other, dimension)
+    axes = {name: _if_counted(checked.axes[name]) for name in (*most.inputs, *most.outputs)}
     context = replace(plan_context(request, progress), depth_first=OFF, question=ModelQuestion(ENGINE))
     # Attention between tokens has no other kernel, so a model that quantizes at run time has its roundings, too.
-    fused = [fuse_attention(graph, dynamic=True) for graph in (most, other)]
+    fused = [fuse_attention(graph, dynamic=True) for graph in (most, checked.other)]
     longest = optimise_graph(Plan(fused[0], context.board.machines), context)
     longest = replace(longest, graph=order_nodes(longest.graph).graph)
     shorter = _in_order(optimise_graph(Plan(fused[1]), context).graph, longest.graph, dimension)
     packing = packing_for(context.board.target, context.board.machines.values())
     lowered = [without_state_copies(lower_graph(graph, packing)) for graph in (longest.graph, shorter)]
-    free = with_free_rows(lowered[0], lowered[1], dimension, sampled_lengths(dimension)[0])
+    free = with_free_rows(lowered[0], lowered[1], dimension, checked.length, checked.axes, checked.windows)
     dump("lower", free.lowered)
     plan = replace(longest, lowered=free.lowered, selection={"strategy": ENGINE})
     plan = run_stages(plan, context, LAY_OUT)
@@ -107,6 +107,11 @@ def _in_order(graph: Graph, like: Graph, dimension: Dimension) -> Graph:
             f"of the bounded dimension {dimension}; give a list of lengths in its place, for a size of each"
         )
     return replace(graph, nodes=tuple(nodes[node.outputs] for node in like.nodes))
+
+
+def _if_counted(axes: tuple[Count, ...]) -> tuple[Count, ...]:
+    """Return the counts of a tensor's axes; () for one of fixed shape."""
+    return () if all(isinstance(axis, int) for axis in axes) else axes
 
 
 def _with_counts(

@@ -8,12 +8,15 @@ computes in all of its rows: the count is the bound of a loop, and neither strid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TypeGuard
 
 import numpy as np
 
+from mavcg.choose.lowering.axis_counts import AxisCounts, axis_counts, sample_of
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.choose.lowering.read_length import has_all_rows, merge_by_length
 from mavcg.errors import MavcgError
+from mavcg.graph import Node
 from mavcg.kernels.block_weights.expand import ExpandedBlocks
 from mavcg.kernels.block_weights.spec import Lines, QuantizedBlocks
 from mavcg.kernels.builder.nest import Nest, NestKernel
@@ -41,6 +44,7 @@ from mavcg.specs.count import Count, Length, product_of
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.kernel import Array, KernelSpec, Operand, View
 from mavcg.specs.packed_constant import PackedConstant
+from mavcg.specs.row_kernel import RowKernel, transpose_image
 
 # The fields of a spec whose first length, apart from lengths of 1, counts the outermost loop over rows of work.
 _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
@@ -85,16 +89,49 @@ class FreeRows:
     trips: tuple[Count | None, ...] = ()
 
 
-def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension, length: int) -> FreeRows:
+@dataclass(frozen=True)
+class _Axis:
+    """The axis of a tensor that follows from the length: its longest length, that of the other graph, and its count."""
+
+    longest: int
+    other: int
+    count: Count
+
+
+def with_free_rows(
+    most: LoweredGraph,
+    other: LoweredGraph,
+    dimension: Dimension,
+    length: int,
+    inputs: Mapping[str, AxisCounts],
+    windows: Mapping[str, Sequence[Count]],
+) -> FreeRows:
     """Return the graph lowered for the longest length with kernels whose rows may end after any index.
 
-    other: the same graph lowered for another length. Raises: MavcgError naming the node whose rows of work the
-    dimension does not count.
+    other: the same graph lowered for another length. inputs: counts of the axes of inputs. windows: those of windows by
+    the node of the file. Raises: MavcgError naming the node whose rows of work the dimension does not count.
     """
     pairs = list(zip(most.steps, other.steps, strict=False))
     if len(most.steps) != len(other.steps) or any(a.node.op != b.node.op for a, b in pairs):
         different = next((a for a, b in pairs if a.node.op != b.node.op), most.steps[-1])
         raise _refusal(different, dimension, f"is computed in other steps at the length {length}")
+    samples = [sample_of(low.graph, {dimension.name: n}) for low, n in ((most, dimension.most), (other, length))]
+    origin = {step.node: step for step in most.steps}
+
+    def refusal(node: Node, reason: str) -> MavcgError:
+        return _refusal(origin.get(node, most.steps[-1]), dimension, reason)
+
+    known = {name: inputs[name] for name in most.graph.inputs}
+    axes = axis_counts(most.graph, samples, known, refusal, windows)
+
+    def axis_of(tensor: str) -> _Axis | None:
+        """Return the first axis of a tensor that follows from the length."""
+        at = next((i for i, count in enumerate(axes.get(tensor, ())) if not isinstance(count, int)), None)
+        if at is None:
+            return None
+        longest, shorter = (low.graph.types[tensor].shape[at] for low in (most, other))
+        return _Axis(longest, shorter, axes[tensor][at])
+
     steps: list[LoweredStep] = []
     counts: list[Count | None] = []
     for a, b in pairs:
@@ -104,16 +141,22 @@ def with_free_rows(most: LoweredGraph, other: LoweredGraph, dimension: Dimension
             steps.append(a)
             counts.append(None)
             continue
-        merged = merge_by_length(long.spec, short.spec, dimension.most, length)
-        if merged is None:
-            steps.append(_counted_step(long, short, dimension, length))
-            counts.append(_rows_of(steps[-1], dimension))
+        tensors = [*(operand.tensor for operand in a.operands), *a.node.inputs]
+        written = [operand.tensor for operand in a.operands if operand.written]
+        found = [axis for name in (*written, *tensors) if (axis := axis_of(name)) is not None]
+        read = next((axis for name in tensors if (axis := axis_of(name)) is not None), None)
+        plain = _plain(long.spec), _plain(short.spec)
+        merged = None if read is None else merge_by_length(*plain, read.longest, read.other)
+        if read is None or merged is None:
+            step, count = _counted_step(long, short, dimension, found)
+            steps.append(step)
+            counts.append(count)
             continue
         spec, reads_length = merged
-        operands = (*long.operands, *[Operand(count=Length(dimension.name))] * reads_length)
+        operands = (*long.operands, *[Operand(count=read.count)] * reads_length)
         steps.append(replace(long, spec=spec, operands=operands))
         counted = long.spec.rows != short.spec.rows and not has_all_rows(spec)
-        counts.append(_rows_of(long, dimension) if counted else None)
+        counts.append(_rows_of(long, short, dimension, found) if counted else None)
     specs = dict.fromkeys(step.spec for step in steps)
     lowered = replace(most, steps=tuple(steps), specs=tuple(specs))
     return FreeRows(lowered, tuple(counts), _trips_of(most, other, dimension, length))
@@ -135,20 +178,47 @@ def _trips_of(most: LoweredGraph, other: LoweredGraph, dimension: Dimension, len
     return tuple(counts)
 
 
-def _rows_of(step: LoweredStep, dimension: Dimension) -> Count:
-    return product_of(step.spec.rows // dimension.most, Length(dimension.name))
+_INSIDE = "has it inside of its rows of work, not as the outermost dimension"
 
 
-def _counted_step(long: LoweredStep, short: LoweredStep, dimension: Dimension, length: int) -> LoweredStep:
-    """Return a step whose rows may end after any index. Raises: MavcgError for a step that cannot."""
-    spec, other = _single_rows(long.spec, dimension.most), _single_rows(short.spec, length)
-    if type(spec) not in _COUNTED:
-        raise _refusal(long, dimension, f"has no kernel for it ({spec.family})")
+def _rows_of(long: LoweredStep, short: LoweredStep, dimension: Dimension, axes: Sequence[_Axis]) -> Count:
+    """Return the count of a step's rows. axes: of its tensors, the one that it writes first."""
+    for axis in axes:
+        if long.spec.rows % axis.longest == 0 and short.spec.rows * axis.longest == long.spec.rows * axis.other:
+            return product_of(long.spec.rows // axis.longest, axis.count)
+    raise _refusal(long, dimension, _INSIDE)
+
+
+def _counted_step(
+    long: LoweredStep, short: LoweredStep, dimension: Dimension, axes: Sequence[_Axis]
+) -> tuple[LoweredStep, Count]:
+    """Return a step whose rows may end after any index, and their count. Raises: MavcgError for a step that cannot.
+
+    axes: of its tensors, the one that it writes first: a step computes rows of that, or copies those of another.
+    """
+    if type(long.spec) not in _COUNTED or not axes:
+        raise _refusal(long, dimension, f"has no kernel for it ({long.spec.family})")
+    for axis in axes:
+        spec = _first_rows(long.spec, short.spec, axis.longest, axis.other)
+        if spec is not None:
+            return replace(long, spec=spec), product_of(spec.rows // axis.longest, axis.count)
+    raise _refusal(long, dimension, _INSIDE)
+
+
+def _first_rows(long: KernelSpec, short: KernelSpec, most: int, length: int) -> KernelSpec | None:
+    """Return the spec whose rows are those of `most` indices, each by itself; None if its first rows are not those of
+    `short`, which has `length` indices."""
+    spec, other = _single_rows(long, most), _single_rows(short, length)
+    if _is_column(spec) and _is_column(other):  # windows read as many rows of x as those of out need
+        other = replace(other, x=replace(other.x, shape=(1, spec.x.shape[1], *other.x.shape[2:])))  # type: ignore[call-arg]
+        resized = _resize(spec, most, length, ("out", "residual"))
+    else:
+        resized = _resize(spec, most, length)
     inside = isinstance(spec, TransposeSpec) and spec.outer[:1] != (0,)
-    whole = spec.rows % dimension.most == 0 and other.rows * dimension.most == spec.rows * length
-    if inside or not whole or _plain(_resize(spec, dimension.most, length)) != _plain(other):
-        raise _refusal(long, dimension, "has it inside of its rows of work, not as the outermost dimension")
-    return replace(long, spec=spec)
+    whole = spec.rows % most == 0 and other.rows * most == spec.rows * length
+    if inside or not whole or _plain(resized) != _plain(other):
+        return None
+    return spec
 
 
 def _refusal(step: LoweredStep, dimension: Dimension, reason: str) -> MavcgError:
@@ -156,6 +226,11 @@ def _refusal(step: LoweredStep, dimension: Dimension, reason: str) -> MavcgError
         f"node '{step.name}' ({step.node.op}): the bounded dimension {dimension} {reason}; give a list of lengths in "
         f"its place, such as {dimension.least},{dimension.most}, for a size of each (docs/lengths.md)"
     )
+
+
+def _is_column(spec: KernelSpec) -> TypeGuard[RowKernel]:
+    """Return True for windows over the height of a single image."""
+    return isinstance(spec, RowKernel) and spec.x.shape[0] == spec.out.shape[0] == 1
 
 
 def _single_rows(spec: KernelSpec, count: int) -> KernelSpec:
@@ -185,12 +260,12 @@ def _in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
     Lowering cut the pixels of a product into rows of a length that depends on their number.
     """
     spec = step.spec
-    if isinstance(spec, QDepthwise | IntegerDepthwise):
-        return replace(step, spec=replace(spec, free_rows=True))
-    if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d):
-        return step
-    spec = replace(spec, free_rows=True)
-    if spec.kernel != (1, 1) or spec.stride != (1, 1) or not step.operands[0].tensor:
+    if isinstance(spec, QDepthwise | IntegerDepthwise | Conv2d | QConv2d | IntegerConv2d):
+        spec = replace(spec, free_rows=True)
+    if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
+        row = isinstance(spec, RowKernel) and spec.x.shape[:2] == spec.out.shape[:2] == (spec.kernel[0], 1)
+        return replace(step, spec=transpose_image(spec) if isinstance(spec, RowKernel) and row else spec)
+    if not step.operands[0].tensor:
         return replace(step, spec=spec)
     numbers = (0, 2, len(step.operands) - 1) if spec.residual is not None else (0, 2)
     views = [storage.view(step.operands[number].tensor) for number in numbers]
@@ -210,9 +285,13 @@ def _pixel_rows(image: View) -> View:
     return View(image.dtype, (1, w, 1, channels), (0, image.strides[2], 0, image.strides[3]))
 
 
-def _resize(spec: KernelSpec, most: int, length: int) -> KernelSpec:
-    """Return the spec for `length` indices in place of `most`; the spec itself where it does not count them."""
-    changed = {name: _with_count(getattr(spec, name), most, length) for name in _COUNTED[type(spec)]}
+def _resize(spec: KernelSpec, most: int, length: int, among: Sequence[str] | None = None) -> KernelSpec:
+    """Return the spec for `length` indices in place of `most`; the spec itself where it does not count them.
+
+    among: the fields that are changed; None: all that count.
+    """
+    names = [name for name in _COUNTED[type(spec)] if among is None or name in among]
+    changed = {name: _with_count(getattr(spec, name), most, length) for name in names}
     return replace(spec, **changed)
 
 

@@ -10,7 +10,10 @@ from types import MappingProxyType
 
 from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.block_weights.spec import BlockProduct
+from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
+from mavcg.kernels.tensor.pad import PadBorder
+from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.run_indices import ScatterSpec
 from mavcg.specs.kernel import KernelSpec
@@ -83,6 +86,33 @@ def _scatter(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Me
     return replace(long, per_index=per_index), True
 
 
+def _pool(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    """The height of an image; pads below, of a length in ceil mode too, are where windows go on."""
+    assert isinstance(long, Pool | QAvgPoolSpec) and isinstance(short, Pool | QAvgPoolSpec)
+    if (long.x.shape[:2], short.x.shape[:2]) != ((1, most), (1, length)):
+        return None
+    x, out = (
+        replace(view, shape=(1, like.shape[1], *view.shape[2:]))
+        for view, like in ((short.x, long.x), (short.out, long.out))
+    )
+    top, left, _, right = short.pads
+    if replace(short, x=x, out=out, pads=(top, left, long.pads[2], right)) != long:
+        return None
+    return replace(long, counts_rows=True), True
+
+
+def _border(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    """A border after the last row; without one, the first rows are as those of all others."""
+    assert isinstance(long, PadBorder) and isinstance(short, PadBorder)
+    at = long.axis
+    if not long.after[at] or (long.out.shape[at], short.out.shape[at]) != (most, length):
+        return None
+    longest = tuple(most if i == at else n for i, n in enumerate(short.out.shape))
+    if replace(short, out=replace(short.out, shape=longest)) != long:
+        return None
+    return replace(long, counts_rows=True), True
+
+
 def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
     """Return how many of a count are of each index; 0 if it is fixed, None if it is no multiple of the length."""
     if long == short:
@@ -96,6 +126,9 @@ _MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
         BlockProduct: _block_product,
         DynamicRange: _dynamic_range,
         Extremes: _extremes,
+        PadBorder: _border,
+        Pool: _pool,
+        QAvgPoolSpec: _pool,
         Reduce: _reduce,
         ScatterSpec: _scatter,
     }
@@ -110,7 +143,8 @@ def has_all_rows(spec: KernelSpec) -> bool:
 def merge_by_length(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
     """Return the spec for the longest length of a kernel that takes every length, and whether it reads the length.
 
-    long, short: the specs for the lengths `most` and `length`. None: no such kernel, or they differ otherwise.
+    long, short: the specs for the lengths `most` and `length` of the axis of the first operand. None: no such kernel,
+    or they differ otherwise.
     """
     merge = _MERGES.get(type(long))
     return merge(long, short, most, length) if merge is not None and type(short) is type(long) else None

@@ -12,11 +12,11 @@ from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.graph import DTYPES, Graph
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
-from mavcg.model.bounded_graph import check_graphs, sampled_lengths
+from mavcg.model.bounded_graph import check_graphs
 from mavcg.model.bounded_values import LENGTH, with_length_input
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
-from mavcg.specs.count import lengths_in, value_at
+from mavcg.specs.count import Count, lengths_in, value_at
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.kernel import Machine, Packing, Step
 from mavcg.specs.packed_constant import constant_array
@@ -45,7 +45,8 @@ def free_rows_of(path: Path, shapes: Shapes, dimension: Dimension) -> FreeRows:
     """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
     read_any = with_length_input(lambda length: read(path, shapes, length), dimension)
     most = read_any(dimension.most)
-    other = optimised(check_graphs(most, read_any, dimension))
+    checked = check_graphs(most, read_any, dimension)
+    other = optimised(checked.other)
     longest = order_nodes(optimised(most)).graph
     by_output = {node.outputs: node for node in other.nodes}
     other = Graph(
@@ -57,7 +58,7 @@ def free_rows_of(path: Path, shapes: Shapes, dimension: Dimension) -> FreeRows:
         other.constants,
     )
     lowered = [lower_graph(graph, packing()) for graph in (longest, other)]
-    return with_free_rows(lowered[0], lowered[1], dimension, sampled_lengths(dimension)[0])
+    return with_free_rows(lowered[0], lowered[1], dimension, checked.length, checked.axes, checked.windows)
 
 
 def compiled_for(lowered: LoweredGraph, machine: Machine) -> Compiled:
@@ -77,7 +78,7 @@ def run_rows(
     outputs: bytes of each that are asked for; nothing may be written behind them. Buffers are full of NaNs at first.
     """
     graph, buffers = lowered.graph, {}
-    words = np.array([0, length], np.uint32)  # the fault word, and the length
+    fault = np.zeros(1, np.uint32)
     for root in {location.root for location in lowered.storage.locations.values()}:
         size = outputs.get(root, graph.types[root].bytes)
         store = np.full(size + GUARD + 64, 0xFF, np.uint8)
@@ -86,15 +87,19 @@ def run_rows(
         if root in inputs:
             buffers[root] = np.frombuffer(bytearray(inputs[root].tobytes() + b"\xff" * GUARD), np.uint8)
     if LENGTH in buffers:
-        buffers[LENGTH] = words[1:].view(np.uint8)
+        buffers[LENGTH] = np.array([length], np.uint32).view(np.uint8)
     kept: list[Array] = []
     most = max(lowered.workspaces().values(), default=0)
     workspace = np.full(most + GUARD + 64, 0xFF, np.uint8)
     for step, count in zip(lowered.steps, rows, strict=True):
         pointers = []
         for operand in step.operands:
-            if operand.fault_word or operand.count is not None:
-                pointers.append(words.ctypes.data + 4 * (operand.count is not None))
+            if operand.fault_word:
+                pointers.append(fault.ctypes.data)
+                continue
+            if operand.count is not None:
+                kept.append(np.array([_value(operand.count, length)], np.uint32))
+                pointers.append(kept[-1].ctypes.data)
                 continue
             if operand.constant is not None:
                 data = np.frombuffer(constant_array(operand.constant, graph.constants).tobytes(), np.uint8)
@@ -111,7 +116,7 @@ def run_rows(
             item = DTYPES[graph.types[operand.tensor].dtype].itemsize
             pointers.append(int(buffers[location.root].ctypes.data) + location.offset * item + operand.offset)
         compiled.run(Step(step.spec, step.operands), pointers, [(0, count // 2), (count // 2, count)])
-    assert not words[0], "an index of this test does not exist"
+    assert not fault[0], "an index of this test does not exist"
     results = []
     for name in graph.outputs:
         size = outputs[name]
@@ -123,9 +128,13 @@ def run_rows(
 def first_rows(free: FreeRows, length: int) -> list[int]:
     """The rows of each step for a length."""
     return [
-        step.spec.rows if count is None else value_at(count, {name: length for name in lengths_in(count)})
+        step.spec.rows if count is None else _value(count, length)
         for step, count in zip(free.lowered.steps, free.counts, strict=True)
     ]
+
+
+def _value(count: Count, length: int) -> int:
+    return value_at(count, dict.fromkeys(lengths_in(count), length))
 
 
 def results_of_lengths(

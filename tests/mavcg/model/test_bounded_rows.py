@@ -166,20 +166,34 @@ def test_a_value_computed_from_the_length_otherwise_is_refused(tmp_path: Path) -
     assert "has another constant" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
 
 
-def test_a_length_that_is_no_multiple_is_refused(tmp_path: Path) -> None:
+def test_a_token_in_front_of_all(tmp_path: Path) -> None:
+    """N + 1 tokens, with a constant first one, from a table of positions of as many; then without the last."""
+    net = Tokens(8)
+    net.add("Concat", net.normal(1, 1, 8), "x", axis=1)
+    length = net.add("Gather", net.add("Shape", net.last), net.constant(np.array([1])))
+    bounds = net.constant(np.array([0])), length, net.constant(np.array([1]))
+    net.add("Add", "t1", net.add("Slice", net.normal(1, 41, 8), *bounds))
+    net.attention()
+    net.add("Slice", net.last, *(net.constant(np.array([i])) for i in (0, -1, 1)))
+    net.linear(5)
+    path = net.save(tmp_path / "m.onnx")
+    assert_right(path, (1, None, 8), Dimension("tokens", 1, 40), (1, 2, 7, 39, 40), (7, 39))
+
+
+def test_a_token_behind_all_is_refused(tmp_path: Path) -> None:
+    """Where it lies follows from the length."""
     net = Tokens(8)
     net.add("Concat", "x", net.normal(1, 1, 8), axis=1)
-    assert "with 13 at its longest length and 12 at 11" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
+    assert "where its tensors lie" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
 
 
-def test_rows_of_neighbours_are_refused(tmp_path: Path) -> None:
-    """A window of three tokens: the last one would read what lies behind."""
+def test_windows_along_the_width_are_refused(tmp_path: Path) -> None:
     value = onnx.helper.make_tensor_value_info
     weights = np.ones((4, 1, 3, 3), np.float32)
     nodes = [node("Conv", ["x", "w"], ["y"], name="window", pads=[1, 1, 1, 1])]
-    inputs, outputs = [value("x", 1, [1, 1, "tokens", 6])], [value("y", 1, None)]
+    inputs, outputs = [value("x", 1, [1, 1, 6, "tokens"])], [value("y", 1, None)]
     save_model(tmp_path / "m.onnx", nodes, inputs, outputs, {"w": weights})
-    assert "node 'window'" in refused(tmp_path / "m.onnx", (1, 1, None, 6))
+    assert "where its tensors lie" in refused(tmp_path / "m.onnx", (1, 1, 6, None))
 
 
 def test_position_tables_are_read_from_their_beginning(tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""Lengths of the axes of a graph's tensors as counts: what they are at all lengths of its bounded dimensions.
+
+A graph has the shapes of one set of lengths. How an axis follows from those of its inputs is a rule of the operator:
+windows at a stride are a quotient, pads and concatenations a sum, other operators keep lengths or multiply them. The
+rules are compared with the shapes that were read for other lengths; what windows add at their end, as pads of the
+length or in ceil mode, is found from these. For this their samples have to have all remainders of a stride
+(`distances`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node, TensorType
+from mavcg.specs.count import Count, Length, product_of, quotient_of, sum_of, value_at
+
+AxisCounts = tuple[Count, ...]
+Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason
+
+CONVOLUTIONS = ("conv2d", "qconv2d", "iconv2d")
+POOLS = ("max_pool2d", "avg_pool2d", "qavg_pool2d")
+_PADS = ("pad", "pad_with")
+_MOST_REMAINDERS = 8  # of longer strides only a few are read: pads are constant there
+
+
+@dataclass(frozen=True)
+class ShapeSample:
+    """The types of a graph's tensors at some lengths of its dimensions, and its nodes there, by their first output."""
+
+    lengths: Mapping[str, int]
+    types: Mapping[str, TensorType]
+    nodes: Mapping[str, Node]
+
+
+def sample_of(graph: Graph, lengths: Mapping[str, int]) -> ShapeSample:
+    """Return the sample of a graph that was read for these lengths."""
+    return ShapeSample(lengths, graph.types, {node.outputs[0]: node for node in graph.nodes})
+
+
+def distances(graph: Graph) -> tuple[int, ...]:
+    """Return by how much lengths have to differ from the longest one for all remainders of strides, ascending.
+
+    The last is a multiple of all strides on a path, after which every remainder comes again; 1 without strides.
+    """
+    steps: dict[str, int] = {}  # indices of an input that a row of a tensor stands for
+    found = {1}
+    for node in graph.nodes:
+        before = max((steps.get(name, 1) for name in node.inputs), default=1)
+        stride = max(node.attr("stride")) if node.op in (*CONVOLUTIONS, *POOLS) else 1
+        if node.op == "slice":
+            stride = max(1, *node.attr("steps"))
+        found.update(before * remainder for remainder in range(1, min(stride, _MOST_REMAINDERS)))
+        found.add(before * stride)
+        steps.update(dict.fromkeys(node.outputs, before * stride))
+    return tuple(sorted(found))
+
+
+def axis_counts(
+    graph: Graph,
+    samples: Sequence[ShapeSample],
+    inputs: Mapping[str, AxisCounts],
+    refusal: Refusal,
+    known: Mapping[str, Sequence[Count]] | None = None,
+) -> Mapping[str, AxisCounts]:
+    """Return the count of each axis of a graph's tensors, but for constants that differ between samples.
+
+    graph: of the longest lengths. samples: the first one of these, then of others. inputs: counts of the graph's.
+    known: counts of windows by the node of the file (`windows_by_origin`) where the samples do not tell remainders.
+    Raises: MavcgError, made by `refusal`, for a node with an axis that no rule explains.
+    """
+    counts: dict[str, AxisCounts] = dict(inputs)
+    for name in graph.constants:
+        shapes = {sample.types[name].shape for sample in samples if name in sample.types}
+        if len(shapes) == 1:
+            counts[name] = graph.types[name].shape
+    for node in graph.nodes:
+        for name in node.outputs:
+            if name:
+                counts[name] = _of_output(node, name, samples, counts, refusal, known or {})
+    return counts
+
+
+def windows_by_origin(graph: Graph, counts: Mapping[str, AxisCounts]) -> Mapping[str, Sequence[Count]]:
+    """Return the counts of windows of each node of the file, for axis_counts of the rewritten graph."""
+    found: dict[str, list[Count]] = {}
+    for node in graph.nodes:
+        if node.op in POOLS:
+            found.setdefault(node.origin, []).extend(counts[node.output])
+    return found
+
+
+def _of_output(
+    node: Node,
+    name: str,
+    samples: Sequence[ShapeSample],
+    counts: Mapping[str, AxisCounts],
+    refusal: Refusal,
+    known: Mapping[str, Sequence[Count]],
+) -> AxisCounts:
+    there = [sample for sample in samples if name in sample.types]
+    found: list[Count] = []
+    for axis, longest in enumerate(there[0].types[name].shape):
+        values = [sample.types[name].shape[axis] for sample in there]
+
+        def fits(count: Count, values: Sequence[int] = values) -> bool:
+            return all(value_at(count, sample.lengths) == value for sample, value in zip(there, values, strict=True))
+
+        # A slice that stops elsewhere has to be one that ends as far from the end.
+        stops = {s.nodes[name].attr("stops")[axis] for s in there} if node.op == "slice" else set[int]()
+        if len(set(values)) == 1 and len(stops) < 2:
+            found.append(longest)
+            continue
+        choices = _choices(node, axis, longest, there, counts, known)
+        count = next((each for each in choices if fits(each)), None)
+        if count is None:
+            other, value = next((s.lengths, n) for s, n in zip(there[1:], values[1:], strict=True) if n != longest)
+            at = ", ".join(map(str, other.values()))
+            raise refusal(node, f"has %{name} with {longest} at its longest length and {value} at {at}")
+        found.append(count)
+    return tuple(found)
+
+
+def _choices(
+    node: Node,
+    axis: int,
+    longest: int,
+    samples: Sequence[ShapeSample],
+    counts: Mapping[str, AxisCounts],
+    known: Mapping[str, Sequence[Count]],
+) -> Iterator[Count]:
+    """Yield what an axis of a node's result may be by the rules of its operator. longest: its longest length."""
+    x = counts.get(node.inputs[0], ()) if node.inputs else ()
+    if node.op in (*CONVOLUTIONS, *POOLS) and axis in (1, 2):
+        yield from _windows(node, axis - 1, x[axis], samples, known)
+        return
+    if node.op in _PADS and len(x) > axis:
+        yield sum_of(x[axis], node.attr("before")[axis] + node.attr("after")[axis])
+        return
+    if node.op == "concat" and axis == node.attr("axis") % len(samples[0].types[node.output].shape):
+        if all(name in counts for name in node.inputs):
+            yield sum_of(*(counts[name][axis] for name in node.inputs))
+        return
+    if node.op == "slice" and len(x) > axis:
+        yield from _slice(node, axis, x[axis], samples)
+        return
+    if node.op == "conv_transpose2d" and axis in (1, 2):
+        factor = node.attr("stride")[axis - 1]
+        yield sum_of(product_of(factor, x[axis]), longest - factor * value_at(x[axis], samples[0].lengths))
+        return
+    yield from _multiples(node, longest, samples, counts)
+
+
+def _windows(
+    node: Node, axis: int, rows: Count, samples: Sequence[ShapeSample], known: Mapping[str, Sequence[Count]]
+) -> Iterator[Count]:
+    """Yield the numbers of windows along an axis of an image: 0 for its height, 1 for its width."""
+    there = [sample.nodes[node.outputs[0]].attr("pads") for sample in samples]
+    pads = {(each[axis], each[2 + axis]) for each in there}
+    kernel = node.attr("kernel") if node.op in POOLS else samples[0].types[node.inputs[1]].shape[1:3]
+    stride, reach = node.attr("stride")[axis], (kernel[axis] - 1) * node.attr("dilation")[axis] + 1
+    if node.op in POOLS and node.origin in known:
+        yield from known[node.origin]
+    elif len(pads) == 1:
+        (around,) = pads
+        yield quotient_of(sum_of(rows, sum(around) - reach + stride), stride)
+    elif node.op in POOLS and len({value_at(rows, sample.lengths) % stride for sample in samples}) == stride:
+        largest = max(map(sum, pads))
+        for more in range(-reach, largest + stride + 1):
+            yield quotient_of(sum_of(rows, more), stride)
+
+
+def _slice(node: Node, axis: int, length: Count, samples: Sequence[ShapeSample]) -> Iterator[Count]:
+    """Yield the length of a slice that begins at the same index always, and ends as far from the end."""
+    slices = [sample.nodes[node.outputs[0]] for sample in samples]
+    start, step = node.attr("starts")[axis], node.attr("steps")[axis]
+    ends = {value_at(length, s.lengths) - each.attr("stops")[axis] for s, each in zip(samples, slices, strict=True)}
+    if step > 0 and len(ends) == 1 and all(each.attr("starts")[axis] == start for each in slices):
+        yield quotient_of(sum_of(length, step - 1 - start - ends.pop()), step)
+
+
+def _multiples(
+    node: Node, longest: int, samples: Sequence[ShapeSample], counts: Mapping[str, AxisCounts]
+) -> Iterator[Count]:
+    """Yield the multiples of the lengths of a node's inputs, and of their products, then of all others."""
+    own = [count for name in node.inputs for count in counts.get(name, ()) if not isinstance(count, int)]
+    pairs = [product_of(*pair) for pair in combinations(dict.fromkeys(own), 2)]
+    every = [Length(name) for name in samples[0].lengths]
+    seen = [count for axes in counts.values() for count in axes if not isinstance(count, int)]
+    for count in dict.fromkeys((*own, *pairs, *every, *seen)):
+        unit = value_at(count, samples[0].lengths)
+        if unit and longest % unit == 0:
+            yield product_of(longest // unit, count)

@@ -1,0 +1,119 @@
+"""Windows that cross a bounded dimension: onnxruntime's values, and the bits of kernels for the length."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mavcg.specs.dimension import Dimension
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from tests.mavcg.model.bounded_models import node, save_model  # noqa: E402
+from tests.mavcg.model.test_bounded_rows import assert_right  # noqa: E402
+
+Array = NDArray[Any]
+Shape = tuple[int | None, ...]
+
+
+class Images:
+    """A network over x, images N, C, H, W or N, C, L, written operator by operator; each takes the tensor before."""
+
+    def __init__(self, *shape: int | None) -> None:
+        self.shape, self.channels, self.last = shape, shape[1] or 1, "x"
+        self.rng, self.nodes = np.random.default_rng(0), list[Any]()
+        self.arrays: dict[str, Array] = {}
+
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
+        self.last = f"t{len(self.nodes)}"
+        self.nodes.append(node(op, list(inputs), [self.last], name=f"{op.lower()}_{len(self.nodes)}", **attributes))
+        return self.last
+
+    def constant(self, array: Array) -> str:
+        name = f"c{len(self.arrays)}"
+        self.arrays[name] = array
+        return name
+
+    def conv(self, channels: int, *kernel: int, group: int = 1, act: str = "Relu", **attributes: Any) -> None:
+        scale = (self.channels // group * np.prod(kernel)) ** -0.5
+        weights = self.rng.standard_normal((channels, self.channels // group, *kernel)) * scale
+        w, bias = self.constant(weights.astype(np.float32)), self.constant(np.full(channels, 0.1, np.float32))
+        self.add("Conv", self.last, w, bias, group=group, kernel_shape=kernel, **attributes)
+        self.channels = channels
+        if act:
+            self.add(act, self.last)
+
+    def pool(self, op: str, *kernel: int, **attributes: Any) -> None:
+        self.add(op, self.last, kernel_shape=kernel, **attributes)
+
+    def save(self, path: Path, dimension: str = "N") -> Path:
+        value = onnx.helper.make_tensor_value_info
+        shape = [dimension if n is None else n for n in self.shape]
+        save_model(path, self.nodes, [value("x", 1, shape)], [value(self.last, 1, None)], self.arrays)
+        return path
+
+
+def pixels_last(shape: Sequence[int | None], write: Callable[[Images], None]) -> Images:
+    """A network over images N, H, W, C, or N, L, C, whose operators are over N, C, .. as ONNX has them."""
+    rank = len(shape)
+    net = Images(shape[0], shape[-1], *shape[1:-1])
+    net.add("Transpose", "x", perm=[0, rank - 1, *range(1, rank - 1)])
+    write(net)
+    net.add("Transpose", net.last, perm=[0, *range(2, rank), 1])
+    net.shape = tuple(shape)
+    return net
+
+
+def tcn(net: Images) -> None:
+    """Dilated causal convolutions with residuals, depthwise ones among them."""
+    net.conv(16, 3, pads=[2, 0])
+    for dilation in (2, 4):
+        before = net.last
+        net.conv(16, 3, pads=[2 * dilation, 0], dilations=[dilation])
+        net.conv(16, 5, group=16, pads=[4, 0])
+        net.add("Add", before, net.last)
+
+
+def front_end(net: Images) -> None:
+    """Two convolutions of stride 2 along time, as in front of a speech encoder, and one along frequencies too."""
+    net.conv(24, 3, strides=[2], pads=[1, 1])
+    net.conv(40, 3, strides=[2], pads=[1, 1])
+    net.conv(16, 1)
+
+
+def pyramid(net: Images) -> None:
+    """Pools of all kinds, some with more windows in ceil mode."""
+    net.pool("MaxPool", 3, strides=[2], pads=[1, 1], ceil_mode=1)
+    net.pool("AveragePool", 3, strides=[1], pads=[1, 1], count_include_pad=1)
+    net.pool("AveragePool", 2, strides=[3], ceil_mode=1)
+    net.conv(6, 2)
+    net.pool("MaxPool", 2, strides=[2], ceil_mode=1)
+
+
+@pytest.mark.parametrize("write", [tcn, front_end, pyramid])
+def test_windows_along_time(tmp_path: Path, write: Callable[[Images], None]) -> None:
+    shape = (1, None, 10)
+    net = pixels_last(shape, write)
+    lengths = (13, 14, 15, 16, 17, 18, 19, 33, 49, 50)
+    assert_right(net.save(tmp_path / "m.onnx"), shape, Dimension("N", 13, 50), lengths, (14, 17, 49))
+
+
+def small_cnn(net: Images) -> None:
+    net.conv(8, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    net.conv(8, 3, 3, group=8, pads=[1, 1, 1, 1])
+    before = net.last
+    net.conv(8, 1, 1, act="")
+    net.add("Add", before, net.last)
+    net.pool("MaxPool", 3, 3, strides=[2, 2], pads=[1, 1, 1, 1])
+    net.conv(12, 3, 2, dilations=[2, 1], pads=[2, 0, 2, 1])
+
+
+def test_the_height_of_images(tmp_path: Path) -> None:
+    shape = (1, None, 12, 3)
+    net = pixels_last(shape, small_cnn)
+    lengths = (5, 6, 7, 8, 9, 10, 31, 39, 40)
+    assert_right(net.save(tmp_path / "m.onnx"), shape, Dimension("height", 5, 40), lengths, (6, 7, 40))
