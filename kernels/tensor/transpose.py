@@ -11,10 +11,12 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     finish_rows,
+    index_value,
     kernel_function,
     load_vector,
     operand,
     repeat,
+    row_count,
     scale_index,
     store_vector,
 )
@@ -34,11 +36,18 @@ class TransposeSpec(KernelSpec):
 
     nest: loops with strides of source and target; its last dimension is q. across: number of dimension p. A row of work
     is a block along p and q at one index of the other dimensions.
+
+    free: the dimension whose length follows from a count of the run, `longest` of which its length in the nest is a
+    multiple; -1: none. scaled: strides that are so, too, as (0 for the source's or 1 for the target's, dimension); one
+    of p or q. Operands: source, target, count?.
     """
 
     item_bytes: int
     nest: Nest
     across: int
+    free: int = -1
+    longest: int = 0
+    scaled: tuple[tuple[int, int], ...] = ()
 
     @property
     def family(self) -> str:
@@ -66,14 +75,21 @@ class TransposeSpec(KernelSpec):
         return tuple(i for i in range(len(self.nest.shape) - 1) if i != self.across)
 
     @property
-    def row_counts(self) -> tuple[int, ...]:
-        """Lengths of the loops over rows: the other dimensions, then blocks along p, then along q."""
-        blocks = [-(-side // block) for side, block in zip(self.sides, self.blocks, strict=True)]
-        return (*(self.nest.shape[i] for i in self.outer), *blocks)
+    def row_loops(self) -> tuple[tuple[int, int], ...]:
+        """(dimension, number) of each loop over rows: of the free dimension, of others, of blocks along p, along q."""
+        p, q = (-(-side // block) for side, block in zip(self.sides, self.blocks, strict=True))
+        loops = [*((i, self.nest.shape[i]) for i in self.outer), (self.across, p), (len(self.nest.shape) - 1, q)]
+        return tuple(sorted(loops, key=lambda loop: loop[0] != self.free))
+
+    @property
+    def free_block(self) -> int:
+        """Indices of the free dimension in a row of work."""
+        blocks = dict(zip((self.across, len(self.nest.shape) - 1), self.blocks, strict=True))
+        return blocks.get(self.free, 1)
 
     @property
     def rows(self) -> int:
-        return prod(self.row_counts)
+        return prod(number for _, number in self.row_loops)
 
     @property
     def work(self) -> int:
@@ -100,14 +116,19 @@ class _Plane:
     source: ir.Value
     target: ir.Value
     item: int
-    source_step: int
-    target_step: int
+    source_step: int | ir.Value
+    target_step: int | ir.Value
 
     def source_at(self, b: ir.IRBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
-        return address(b, address(b, self.source, scale_index(b, p, self.item)), scale_index(b, q, self.source_step))
+        return address(b, address(b, self.source, scale_index(b, p, self.item)), _times(b, q, self.source_step))
 
     def target_at(self, b: ir.IRBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
-        return address(b, address(b, self.target, scale_index(b, p, self.target_step)), scale_index(b, q, self.item))
+        return address(b, address(b, self.target, _times(b, p, self.target_step)), scale_index(b, q, self.item))
+
+
+def _times(b: ir.IRBuilder, index: ir.Value | int, step: int | ir.Value) -> ir.Value:
+    """Return index * step, where a run may set the step."""
+    return scale_index(b, index_value(index), step) if isinstance(step, int) else b.mul(index_value(index), step)
 
 
 Range = tuple[ir.Value, ir.Value]
@@ -134,12 +155,12 @@ def _square(b: ir.IRBuilder, plane: _Plane, p: ir.Value, q: ir.Value, groups: in
     for r in range(n):
         corner = plane.source_at(b, p, q)
         parts = [
-            load_vector(b, address(b, corner, (r + n * g) * plane.source_step), quarter, name=f"row_{r}_{g}")
+            load_vector(b, address(b, corner, _times(b, r + n * g, plane.source_step)), quarter, name=f"row_{r}_{g}")
             for g in range(groups)
         ]
         rows.append(concatenate_vectors(b, parts))
     for r, column in enumerate(transpose_squares(b, rows, n)):
-        store_vector(b, column, address(b, plane.target_at(b, p, q), r * plane.target_step))
+        store_vector(b, column, address(b, plane.target_at(b, p, q), _times(b, r, plane.target_step)))
 
 
 def concatenate_vectors(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
@@ -196,7 +217,8 @@ def _interleave(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, 
 
     def weave(p: ir.Value) -> None:
         corner = plane.source_at(b, p, q_range[0])
-        lines = [load_vector(b, address(b, corner, i * plane.source_step), typ, name=f"line_{i}") for i in range(count)]
+        at = [address(b, corner, _times(b, i, plane.source_step)) for i in range(count)]
+        lines = [load_vector(b, pointer, typ, name=f"line_{i}") for i, pointer in enumerate(at)]
         if count == 2:
             whole = shuffle(b, lines[0], lines[1], [j // 2 + (j % 2) * lanes for j in range(2 * lanes)])
         else:
@@ -221,7 +243,7 @@ def _separate(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, la
         corner = plane.target_at(b, p_range[0], q)
         for i in range(count):
             line = shuffle(b, whole, whole, [i + count * j for j in range(lanes)], f"line_{i}")
-            store_vector(b, line, address(b, corner, i * plane.target_step))
+            store_vector(b, line, address(b, corner, _times(b, i, plane.target_step)))
 
     repeat(b, q0, end, separate, "q", lanes)
     _by_elements(b, plane, p_range, (end, q1))
@@ -250,19 +272,30 @@ def emit_transpose(module: ir.Module, spec: TransposeSpec, machine: Machine) -> 
     pointers = [operand(b, 0, "source"), operand(b, 1, "target")]
     source, target = spec.nest.strides
     transpose_block = _block_routine(spec, machine)
+    count = row_count(b, 2) if spec.free >= 0 else const(0)
+
+    def step(operand_number: int, dim: int) -> int | ir.Value:
+        """Return the distance of neighbours along a dimension of p and q, in bytes."""
+        elements = (source, target)[operand_number][dim]
+        if (operand_number, dim) in spec.scaled:
+            return scale_index(b, count, elements // spec.longest * size)
+        return elements * size
+
+    steps = step(0, len(source) - 1), step(1, spec.across)
 
     def row(index: ir.Value) -> None:
-        *outer, p_block, q_block = decode(b, index, spec.row_counts)
+        indices = decode(b, index, [number for _, number in spec.row_loops])
+        at = {dim: i for (dim, _), i in zip(spec.row_loops, indices, strict=True)}
         addresses: list[ir.Value] = list(pointers)
-        for dim, i in zip(spec.outer, outer, strict=True):
-            addresses = advance(b, addresses, (source[dim], target[dim]), i, (size, size))
+        for dim in spec.outer:
+            addresses = advance(b, addresses, (source[dim], target[dim]), at[dim], (size, size))
         ranges = []
-        for block_index, block, side in zip((p_block, q_block), spec.blocks, spec.sides, strict=True):
-            begin = b.mul(block_index, const(block)) if block < side else const(0)
-            ranges.append((begin, minimum(b, b.add(begin, const(block)), const(side)) if block < side else const(side)))
-        transpose_block(
-            b, _Plane(addresses[0], addresses[1], size, source[-1] * size, target[spec.across] * size), *ranges
-        )
+        for dim, block in zip((spec.across, len(source) - 1), spec.blocks, strict=True):
+            length = spec.nest.shape[dim]
+            end = scale_index(b, count, length // spec.longest) if dim == spec.free else const(length)
+            begin = b.mul(at[dim], const(block)) if block < length else const(0)
+            ranges.append((begin, minimum(b, b.add(begin, const(block)), end) if block < length else end))
+        transpose_block(b, _Plane(addresses[0], addresses[1], size, *steps), *ranges)
 
     return finish_rows(b, row)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from mavcg.choose.lowering.axis_counts import AxisCounts, axis_counts, sample_of
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.choose.lowering.read_length import has_all_rows, merge_by_length
+from mavcg.choose.lowering.read_length import has_all_rows, merge_by_length, rows_at
 from mavcg.errors import MavcgError
 from mavcg.graph import Node
 from mavcg.kernels.block_weights.expand import ExpandedBlocks
@@ -156,7 +156,8 @@ def with_free_rows(
         operands = (*long.operands, *[Operand(count=read.count)] * reads_length)
         steps.append(replace(long, spec=spec, operands=operands))
         counted = long.spec.rows != short.spec.rows and not has_all_rows(spec)
-        counts.append(_rows_of(long, short, dimension, found) if counted else None)
+        in_blocks = rows_at(spec, read.count)
+        counts.append(in_blocks or (_rows_of(long, short, dimension, found) if counted else None))
     specs = dict.fromkeys(step.spec for step in steps)
     lowered = replace(most, steps=tuple(steps), specs=tuple(specs))
     return FreeRows(lowered, tuple(counts), _trips_of(most, other, dimension, length))

@@ -16,6 +16,8 @@ from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.run_indices import ScatterSpec
+from mavcg.kernels.tensor.transpose import TransposeSpec
+from mavcg.specs.count import Count, product_of, quotient_of, sum_of
 from mavcg.specs.kernel import KernelSpec
 
 _Merged = tuple[KernelSpec, bool]
@@ -113,6 +115,39 @@ def _border(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Mer
     return replace(long, counts_rows=True), True
 
 
+def _transpose(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    """A transpose from or to an array of the caller's whose rows are as long as the run says, such as N, C, L."""
+    assert isinstance(long, TransposeSpec) and isinstance(short, TransposeSpec)
+    nests = long.nest, short.nest
+    free = [i for i, (n, m) in enumerate(zip(nests[0].shape, nests[1].shape, strict=False)) if n != m]
+    if len(nests[0].shape) != len(nests[1].shape) or len(free) != 1:
+        return None
+    pairs = {
+        (number, dim): (nests[0].strides[number][dim], nests[1].strides[number][dim])
+        for number in (0, 1)
+        for dim in range(len(nests[0].shape))
+    }
+    scaled = tuple(place for place, (n, m) in pairs.items() if n != m)
+    merged = replace(long, free=free[0], longest=most, scaled=scaled)
+    lengths = [nest.shape[free[0]] for nest in nests], *(pairs[place] for place in scaled)
+    outer_rows = free[0] in long.outer and merged.row_loops[0][0] == free[0] == long.outer[0]
+    inside = {(0, len(nests[0].shape) - 1), (1, long.across)}
+    if not scaled or not inside.issuperset(scaled) or replace(short, nest=nests[0]) != long:
+        return None
+    if not all(per_index_of(n, m, most, length) for n, m in lengths) or (free[0] in long.outer and not outer_rows):
+        return None
+    return merged, True
+
+
+def rows_at(spec: KernelSpec, count: Count) -> Count | None:
+    """Return the rows of a kernel that reads a count, in blocks of it; None: as many as tensors have, or all."""
+    if not isinstance(spec, TransposeSpec):
+        return None
+    per_count = spec.nest.shape[spec.free] // spec.longest
+    blocks = quotient_of(sum_of(product_of(per_count, count), spec.free_block - 1), spec.free_block)
+    return product_of(spec.rows // spec.row_loops[0][1], blocks)
+
+
 def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
     """Return how many of a count are of each index; 0 if it is fixed, None if it is no multiple of the length."""
     if long == short:
@@ -131,6 +166,7 @@ _MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
         QAvgPoolSpec: _pool,
         Reduce: _reduce,
         ScatterSpec: _scatter,
+        TransposeSpec: _transpose,
     }
 )
 

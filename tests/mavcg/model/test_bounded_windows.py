@@ -117,3 +117,21 @@ def test_the_height_of_images(tmp_path: Path) -> None:
     net = pixels_last(shape, small_cnn)
     lengths = (5, 6, 7, 8, 9, 10, 31, 39, 40)
     assert_right(net.save(tmp_path / "m.onnx"), shape, Dimension("height", 5, 40), lengths, (6, 7, 40))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 10, 70])
+@pytest.mark.parametrize("write", [tcn, front_end])
+def test_channels_before_time(tmp_path: Path, write: Callable[[Images], None], channels: int) -> None:
+    """Rows of the caller's arrays [1, channels, N] are as long as the run says."""
+    net = Images(1, channels, None)
+    write(net)
+    lengths = (13, 14, 63, 64, 65, 199, 200)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 13, 200), lengths, (14, 65))
+
+
+@pytest.mark.parametrize("channels", [3, 8])
+def test_channels_before_height(tmp_path: Path, channels: int) -> None:
+    net = Images(1, channels, None, 12)
+    small_cnn(net)
+    lengths = (5, 6, 7, 31, 39, 40)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 5, 40), lengths, (6, 39))
