@@ -16,7 +16,21 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.time_steps import State, Step, StepOrder, iterate, join, slice_range
 
 MOST_STEPS = 1024  # maximum time steps of all directions without loops; each is about a dozen nodes
-_ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
+# Graph operator, and defaults of alpha and beta, which functions take from the node's lists in turn. None: the standard
+# and onnxruntime differ in the default.
+_ACTIVATIONS: Mapping[str, tuple[str, tuple[float | None, ...]]] = {
+    "sigmoid": ("sigmoid", ()),
+    "tanh": ("tanh", ()),
+    "relu": ("relu", ()),
+    "affine": ("", (None, None)),
+    "leakyrelu": ("leaky_relu", (0.01,)),
+    "thresholdedrelu": ("thresholded_relu", (None,)),
+    "scaledtanh": ("tanh", (None, None)),
+    "hardsigmoid": ("hard_sigmoid", (0.2, 0.5)),
+    "elu": ("elu", (1.0,)),
+    "softsign": ("softsign", ()),
+    "softplus": ("softplus", ()),
+}
 Product = Callable[[Value], Value]  # [rows, input] -> [rows, gates * hidden]
 
 
@@ -33,6 +47,23 @@ class Weights:
     times_state: Product | None = None
 
 
+@dataclass(frozen=True)
+class _Activation:
+    """An activation: its name, a key of _ACTIVATIONS, with alpha and beta as far as it has them."""
+
+    name: str
+    values: tuple[float, ...]
+
+    def of(self, call: OnnxCall, x: Value) -> Value:
+        """Return the activation of x."""
+        op, values = _ACTIVATIONS[self.name][0], [call.scalar(value, x) for value in self.values]
+        if self.name == "affine":
+            return call.add("add", call.add("mul", x, values[0]), values[1])
+        if self.name == "scaledtanh":
+            return call.add("mul", call.add(op, call.add("mul", x, values[1])), values[0])
+        return call.add(op, x, **dict(zip(("alpha", "beta"), self.values, strict=False)))
+
+
 ReadWeights = Callable[[OnnxCall, int], Weights]  # (node, number of the direction) -> its weights
 
 
@@ -40,7 +71,7 @@ ReadWeights = Callable[[OnnxCall, int], Weights]  # (node, number of the directi
 class _Direction:
     """A direction of a recurrent operator.
 
-    input_bias, state_bias: biases of the input's and the state's part, [gates * hidden]. activations: graph operators.
+    input_bias, state_bias: biases of the input's and the state's part, [gates * hidden].
     """
 
     call: OnnxCall
@@ -48,7 +79,7 @@ class _Direction:
     weights: Weights
     input_bias: Array
     state_bias: Array
-    activations: tuple[str, ...]
+    activations: tuple[_Activation, ...]
     clip: float
 
     def rows(self, array: Array, first: int, count: int = 1) -> Value:
@@ -76,7 +107,7 @@ class _Direction:
         """Return activation i of a gate's sum, clipped first if the node has a clip."""
         if self.clip:
             x = self.call.add("clip", x, lo=-self.clip, hi=self.clip)
-        return self.call.add(self.activations[i], x)
+        return self.activations[i].of(self.call, x)
 
 
 @round_once
@@ -89,8 +120,7 @@ def lstm(call: OnnxCall) -> Results:
 def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
     """Import an LSTM. Gates: i, o, f, c; peepholes P [directions, 3 * hidden]: i, o, f. read_weights: reads a
     direction."""
-    if call.attr_int("input_forget", 0):
-        raise call.unsupported("input_forget is 1", "0")
+    coupled = call.attr_bool("input_forget")  # the forget gate is 1 less the input gate
 
     def make_step(d: _Direction, number: int) -> Step:
         peepholes = _weights(call, 7, "P", number)
@@ -106,11 +136,12 @@ def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
                 i, o, f = (d.columns(gates, g) for g in range(3))
             else:
                 i, f = (d.activate(0, add_peephole(d.columns(sums, g), p, cell)) for g, p in ((0, 0), (2, 2)))
+            f = call.add("sub", call.scalar(1.0, i), i) if coupled else f
             update = call.add("mul", i, d.activate(1, d.columns(sums, 3)))
             cell = call.add("add", call.add("mul", f, cell), update)
             if peepholes is not None:
                 o = d.activate(0, add_peephole(d.columns(sums, 1), 1, cell))
-            return call.add("mul", o, call.add(d.activations[2], cell)), cell
+            return call.add("mul", o, d.activations[2].of(call, cell)), cell
 
         return step
 
@@ -273,14 +304,30 @@ def _direction(
         bias = np.zeros(2 * gates * hidden, DTYPES[call.input(0).dtype])
     if bias.shape != (2 * gates * hidden,):
         raise call.fail(f"B {list(bias.shape)} of a direction where [{2 * gates * hidden}] is needed")
-    named = call.attrs.get("activations", ())
-    chosen = tuple(named[number * len(defaults) : (number + 1) * len(defaults)]) or defaults
-    ops = tuple(_ACTIVATIONS.get(str(name).lower(), "") for name in chosen)
-    if not all(ops) or len(ops) != len(defaults):
-        raise call.unsupported(f"activations {', '.join(map(str, chosen))}", "Sigmoid, Tanh, Relu")
     input_bias, state_bias = np.split(bias, 2)
     clip = call.attr_float("clip", 0.0)
-    return _Direction(call, hidden, stacked, input_bias, state_bias, ops, clip)
+    activations = _activations(call, defaults)[number * len(defaults) : (number + 1) * len(defaults)]
+    return _Direction(call, hidden, stacked, input_bias, state_bias, activations, clip)
+
+
+def _activations(call: OnnxCall, defaults: tuple[str, ...]) -> tuple[_Activation, ...]:
+    """Return the activations of all directions. defaults: of each. Raises: UnsupportedOp for unknown ones."""
+    count = len(defaults) * (2 if call.attr_str("direction", "forward") == "bidirectional" else 1)
+    named = [str(name).lower() for name in call.attrs.get("activations", ()) or defaults * (count // len(defaults))]
+    if len(named) != count or any(name not in _ACTIVATIONS for name in named):
+        raise call.unsupported(
+            f"activations {', '.join(call.attrs['activations'])}", f"{count} of {', '.join(_ACTIVATIONS)}"
+        )
+    given = [iter(call.attrs.get(f"activation_{which}", ())) for which in ("alpha", "beta")]
+    made = []
+    for name in named:
+        values = [next(rest, default) for default, rest in zip(_ACTIVATIONS[name][1], given, strict=False)]
+        if None in values:
+            raise call.unsupported(
+                f"{name} without numbers", "with its activation_alpha, and activation_beta if it has one"
+            )
+        made.append(_Activation(name, tuple(float(value) for value in values if value is not None)))
+    return tuple(made)
 
 
 def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, batch_first: bool) -> Value:

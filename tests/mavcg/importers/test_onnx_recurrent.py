@@ -69,6 +69,9 @@ def test_directions_and_states(tmp_path: Path, op: str, direction: str, states: 
     check(tmp_path / "m.onnx", model(tmp_path / "m.onnx", op, direction=direction, states=states))
 
 
+NUMBERS = {"activation_alpha": [0.3, 0.7, 0.2], "activation_beta": [0.4, 0.6]}  # a function takes those that it has
+
+
 @pytest.mark.parametrize(
     ("op", "attributes"),
     [
@@ -80,6 +83,15 @@ def test_directions_and_states(tmp_path: Path, op: str, direction: str, states: 
         ("GRU", {"linear_before_reset": 1, "states": True}),
         ("GRU", {"clip": 0.5, "bias": False}),
         ("GRU", {"steps": 1}),
+        ("LSTM", {"activations": ["HardSigmoid", "ScaledTanh", "Softsign"], **NUMBERS}),
+        ("LSTM", {"activations": ["Affine", "Elu", "LeakyRelu"], **NUMBERS}),
+        ("LSTM", {"activations": ["HardSigmoid", "Elu", "LeakyRelu"]}),
+        ("LSTM", {"input_forget": 1, "states": True}),
+        ("LSTM", {"input_forget": 1, "peepholes": True}),
+        ("GRU", {"activations": ["HardSigmoid", "Elu", "Sigmoid", "LeakyRelu"], "direction": "bidirectional"}),
+        ("GRU", {"activations": ["Sigmoid", "Softplus"]}),
+        ("RNN", {"activations": ["ThresholdedRelu"], "activation_alpha": [0.3]}),
+        ("RNN", {"activations": ["Affine"], "activation_alpha": [0.3], "activation_beta": [0.1]}),
         ("RNN", {"activations": ["Relu"]}),
         ("RNN", {"direction": "bidirectional", "activations": ["Tanh", "Sigmoid"]}),
     ],
@@ -143,8 +155,15 @@ def test_lengths_that_are_no_lengths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "words"),
     [
-        ({"activations": ["Sigmoid", "Softsign", "Tanh"]}, "activations Sigmoid, Softsign, Tanh; supported: Sigmoid"),
-        ({"input_forget": 1}, "input_forget is 1"),
+        (
+            {"activations": ["Sigmoid", "Cubic", "Tanh"]},
+            "activations Sigmoid, Cubic, Tanh; supported: 3 of sigmoid, ta",
+        ),
+        (
+            {"activations": ["Sigmoid", "Tanh", "Affine"]},
+            "affine without numbers; supported: with its activation_alpha",
+        ),
+        ({"activations": ["Sigmoid", "Tanh"]}, "activations Sigmoid, Tanh; supported: 3 of sigmoid"),
         ({"direction": "sideways"}, "direction 'sideways'; there are forward, reverse, bidirectional"),
         ({"steps": 1025}, "1025 time steps in 1 directions; supported: 1 to 1024"),
     ],
