@@ -9,6 +9,7 @@ from mavcg.importers.call import NodeCall, known_at_build
 from mavcg.importers.counted import cut_counted, is_counted
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.run_slices import cut_in_run
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
@@ -64,15 +65,17 @@ _GATHERING: Mapping[str, Handler] = {
 _TO_THE_END = ((1 << 31) - 1, (1 << 63) - 1)
 
 
-@known_at_build("starts", "ends", "axes", "steps")
+@known_at_build("axes", "steps")
 def slice_(call: OnnxCall) -> Results:
     """Import Slice, with attributes up to opset 9, inputs since opset 10."""
     x = call.input(0)
     if call.version < 10:
         starts, ends, axes, steps = call.attr_ints("starts"), call.attr_ints("ends"), call.maybe_ints_attr("axes"), None
     else:
-        starts, ends = call.ints(1, "starts"), call.ints(2, "ends")
         axes, steps = call.maybe_ints(3, "axes"), call.maybe_ints(4, "steps")
+        if call.input(1).array is None or call.input(2).array is None:
+            return _slice_of_run(call, x, axes, steps)
+        starts, ends = call.ints(1, "starts"), call.ints(2, "ends")
     axes = call.axes(axes if axes is not None else range(len(starts)), x.rank)
     steps = steps if steps is not None else (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
@@ -95,6 +98,15 @@ def slice_(call: OnnxCall) -> Results:
             for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
         },
     )
+
+
+def _slice_of_run(call: OnnxCall, x: Value, axes: Sequence[int] | None, steps: Sequence[int] | None) -> Value:
+    """Return a Slice of positions that a run brings."""
+    starts, ends = call.input(1), call.input(2)
+    if starts.count is not None or ends.count is not None or set(steps or (1,)) != {1}:
+        raise call.unsupported(f"starts and ends of the run with steps {list(steps or ())}", "steps of 1")
+    axes = call.axes(axes if axes is not None else range(starts.type.elements), x.rank)
+    return cut_in_run(call, x, axes, starts, ends)
 
 
 def _inside(length: int, start: int, end: int, step: int) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
+from mavcg.importers.run_slices import element_of, rest, terms_of, window
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
 _REFLECT, _SYMMETRIC = 0, 1  # schema.fbs, MirrorPadMode
@@ -131,15 +132,35 @@ def _cut(call: TfliteCall, x: Value, starts: Sequence[int], stops: Sequence[int]
     return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=every)
 
 
-@known_at_build("begin", "size")
+@known_at_build("size")
 def slice_(call: TfliteCall) -> Results:
     """Import SLICE: `size` elements from `begin` in each dimension; a size of -1 means all up to the end."""
     x = call.input(0)
+    if call.input(1).array is None:
+        return _windows_of_run(call, x, call.input(1), call.ints(2, "size", x.rank))
     begin, size = call.ints(1, "begin", x.rank), call.ints(2, "size", x.rank)
     stops = [n if s == -1 else b + s for n, b, s in zip(x.shape, begin, size, strict=True)]
     if any(not 0 <= b <= e <= n for n, b, e in zip(x.shape, begin, stops, strict=True)):
         raise call.fail(f"{list(size)} elements from {list(begin)} on are not inside {x.type}")
     return _cut(call, x, begin, stops)
+
+
+def _windows_of_run(call: TfliteCall, x: Value, begin: Value, size: Sequence[int]) -> Value:
+    """Return boxes whose begin a run brings. One that is not inside of x ends it with MAVCG_ERROR_INDEX."""
+    if begin.dtype not in ("i32", "i64") or begin.shape != (x.rank,):
+        raise call.fail(f"begin {begin.type} of {x.type}")
+    for axis, (term, length) in enumerate(zip(terms_of(call.emitter, begin), size, strict=True)):
+        if term.root and length == -1:
+            x = rest(call, x, axis, element_of(call, begin, axis))
+            continue
+        if term.root and not 1 <= length <= x.shape[axis]:
+            raise call.unsupported(f"a size of {length} where the run brings the begin", f"1 to {x.shape[axis]}")
+        start = element_of(call, begin, axis) if term.root else constant(np.int64(term.offset))
+        length = x.shape[axis] - term.offset if length == -1 else length
+        if not 0 <= length <= x.shape[axis]:
+            raise call.fail(f"{length} elements from {term.offset} on are not inside axis {axis} of {x.type}")
+        x = window(call, x, axis, start, length)
+    return x
 
 
 @known_at_build("begin", "end", "strides")

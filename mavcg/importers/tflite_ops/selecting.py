@@ -42,9 +42,19 @@ def unique(call: TfliteCall) -> Results:
 
 @known_at_build("max_output_size")
 def non_max_suppression(call: TfliteCall) -> Results:
-    """Import NON_MAX_SUPPRESSION_V4 and _V5: places (and scores) of the boxes that remain, then zeros; their number."""
+    """Import NON_MAX_SUPPRESSION_V4: places of the boxes that remain, then zeros; their number."""
+    return _suppress(call, False)
+
+
+@known_at_build("max_output_size", "soft_nms_sigma")
+def non_max_suppression_with_scores(call: TfliteCall) -> Results:
+    """Import NON_MAX_SUPPRESSION_V5, which also returns the scores."""
+    return _suppress(call, True)
+
+
+def _suppress(call: TfliteCall, with_scores: bool) -> Results:
+    """Return the results of a non-maximum suppression."""
     boxes, scores, (most,) = call.operand(0, rank=2), call.operand(1, rank=1), call.ints(2, "max_output_size", 1)
-    with_scores = call.op == "NON_MAX_SUPPRESSION_V5"
     overlap, least = (_one_number(call, i) for i in (3, 4))
     sigma = call.array(5, "soft_nms_sigma") if with_scores else np.zeros(())
     if boxes.shape != (scores.shape[0], 4) or len(call.results) != 2 + with_scores:
@@ -85,7 +95,7 @@ def _one_number(call: TfliteCall, i: int) -> Value:
 
 HANDLERS: Mapping[str, Handler] = {
     "NON_MAX_SUPPRESSION_V4": non_max_suppression,
-    "NON_MAX_SUPPRESSION_V5": non_max_suppression,
+    "NON_MAX_SUPPRESSION_V5": non_max_suppression_with_scores,
     "UNIQUE": unique,
     "WHERE": where,
 }

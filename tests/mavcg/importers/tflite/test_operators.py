@@ -306,7 +306,23 @@ BLOCKS = {
     "space-to-batch-3d": simple("SPACE_TO_BATCH_ND", (1, 4, 2), ints(2), np.array([[1, 1]], np.int32)),
     "batch-to-space": simple("BATCH_TO_SPACE_ND", (8, 2, 3, 2), ints(2, 2), np.array([[1, 0], [0, 2]], np.int32)),
 }
+CHOICES = {
+    "suppressed": simple(
+        "NON_MAX_SUPPRESSION_V4", (9, 4), (9,), ints(4)[0], np.float32(0.5), np.float32(0.1), out=["i32", "i32"]
+    ),
+    "suppressed-scores": simple(
+        "NON_MAX_SUPPRESSION_V5",
+        (9, 4),
+        (9,),
+        ints(4)[0],
+        np.float32(0.5),
+        np.float32(0.1),
+        np.float32(0),
+        out=["i32", "f32", "i32"],
+    ),
+}
 CASES = {
+    **CHOICES,
     **CONVOLUTIONS,
     **PRODUCTS,
     **POOLS,
