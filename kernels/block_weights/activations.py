@@ -5,24 +5,24 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.block_weights.spec import END_BYTES, PAIR_TERMS, QuantizedBlocks
-from mavcg.kernels.builder.arithmetic import convert, larger
 from mavcg.kernels.builder.emit import (
     F32,
     I8,
     I32,
     Values,
     address,
+    call_intrinsic,
     const,
     finish_rows,
     for_range,
     intrinsic,
     kernel_function,
+    number,
     operand,
     repeat,
     scale_index,
     splat,
     vector,
-    with_element,
 )
 from mavcg.kernels.builder.nest import decode, load_lanes, minimum, shuffle
 from mavcg.reference.block_weights import LARGEST
@@ -30,6 +30,7 @@ from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
 LANES = PAIR_TERMS  # of the vectors on every core: a divisor of every block
+STEP = 32  # terms that are quantised without a loop, where they divide a block
 
 
 def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Machine) -> ir.Function:
@@ -85,36 +86,52 @@ def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, u
             loaded if count == LANES else shuffle(b, loaded, zeros, [*range(count), *range(LANES + count, 2 * LANES)])
         )
 
-    def magnitude(at: Value, largest: Value, count: int) -> Value:
-        return larger(b, "f32", intrinsic(b, "fabs", [load(at, count)]), largest)
+    i32s = vector(I32, LANES)
+    step = STEP if whole % STEP == 0 else LANES
+    nothing = ir.Constant(i32s, [0] * LANES)
 
-    (largest,) = for_range(
-        b, const(0), const(whole), LANES, (zeros,), lambda i, acc: (magnitude(i, acc[0], LANES),), "magnitude"
-    )
+    def magnitude(at: Value, largest: Value, count: int) -> Value:
+        """Return the larger magnitudes, as bits, whose order is that of the numbers and of a NaN behind them."""
+        bits = b.and_(b.bitcast(load(at, count), i32s), number(nothing, 0x7FFFFFFF))
+        return call_intrinsic(b, f"llvm.umax.v{LANES}i32", i32s, largest, bits)
+
+    def magnitudes(at: Value, largest: Values) -> Values:
+        for first in range(0, step, LANES):
+            largest = (magnitude(b.add(at, const(first)), largest[0], LANES),)
+        return largest
+
+    (most,) = for_range(b, const(0), const(whole), step, (nothing,), magnitudes, "magnitude")
     if used > whole:
-        largest = magnitude(const(whole), largest, used - whole)
+        most = magnitude(const(whole), most, used - whole)
     width = LANES
-    while width > 1:
+    while width > 2:
         width //= 2
-        halves = [shuffle(b, largest, largest, range(at, at + width)) for at in (0, width)]
-        largest = larger(b, "f32", *halves)
-    largest = b.extract_element(largest, const(0, I32))
+        halves = [shuffle(b, most, most, range(at, at + width)) for at in (0, width)]
+        most = call_intrinsic(b, f"llvm.umax.v{width}i32", vector(I32, width), *halves)
+    first, second = (b.extract_element(most, const(i, I32)) for i in (0, 1))
+    largest = b.bitcast(call_intrinsic(b, "llvm.umax.i32", I32, first, second), F32)
     top, zero = ir.Constant(F32, LARGEST), ir.Constant(F32, 0.0)
     factor = b.select(b.fcmp_ordered("==", largest, zero), zero, b.fdiv(top, largest))
     factors = splat(b, factor, LANES, "factors")
 
     def round_terms(at: Value, total: Value, count: int) -> Value:
-        rounded = intrinsic(b, "roundeven", [b.fmul(load(at, count), factors)])
-        whole_numbers = convert(b, rounded, "f32", "i8")
-        b.store(whole_numbers, address(b, to, scale_index(b, at, 1 + spec.paired)), align=1)
-        return b.add(total, b.sext(whole_numbers, with_element(total, I32)))
+        """Emit the stores of some terms as numbers; return the total with them. A product that is NaN gives 0."""
+        x = intrinsic(b, "roundeven", [b.fmul(load(at, count), factors)])
+        # By selects: of fptosi.sat LLVM makes a scalar each on x86.
+        x = b.select(b.fcmp_ordered("ord", x, x), x, zeros)
+        x = b.select(b.fcmp_ordered("<", x, number(x, LARGEST)), x, number(x, LARGEST))
+        x = b.select(b.fcmp_ordered(">", x, number(x, -LARGEST)), x, number(x, -LARGEST))
+        numbers = b.fptosi(x, i32s)
+        place = address(b, to, scale_index(b, at, 1 + spec.paired))
+        b.store(b.trunc(numbers, vector(I8, LANES)), place, align=1)
+        return b.add(total, numbers)
 
-    nothing = ir.Constant(vector(I32, LANES), [0] * LANES)
+    def numbers_of(at: Value, total: Values) -> Values:
+        for first in range(0, step, LANES):
+            total = (round_terms(b.add(at, const(first)), total[0], LANES),)
+        return total
 
-    def numbers_of(i: Value, acc: Values) -> Values:
-        return (round_terms(i, acc[0], LANES),)
-
-    (total,) = for_range(b, const(0), const(whole), LANES, (nothing,), numbers_of, "number")
+    (total,) = for_range(b, const(0), const(whole), step, (nothing,), numbers_of, "number")
     if used > whole:
         total = round_terms(const(whole), total, used - whole)
     filled = -(-used // LANES) * LANES

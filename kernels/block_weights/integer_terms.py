@@ -113,7 +113,7 @@ class IntegerTerms:
                     group = x.group(line, unit * of_unit + half % of_unit)
                     for v in range(self.vectors):
                         key = line * self.vectors + v, half if several else 0
-                        acc[key] = self._add_products(acc.get(key), numbers[v][half], group)
+                        acc[key] = self.add_products(acc.get(key), numbers[v][half], group)
         return tuple(
             self._total(total, [acc[i, half] for half in range(1 + several)]) for i, total in enumerate(totals)
         )
@@ -143,7 +143,7 @@ class IntegerTerms:
                         results[i] = call_intrinsic(b, name, results[i].type, results[i], channels, x.pair(pair, eight))
         return tuple(results)
 
-    def _add_products(self, total: Value | None, numbers: Value, x: Value) -> Value:
+    def add_products(self, total: Value | None, numbers: Value, x: Value) -> Value:
         """Return a partial sum plus the products of a group; None: 0."""
         b, of_sums = self.b, ir.VectorType(I32, self.lanes)
         if self.kind == "sdot":

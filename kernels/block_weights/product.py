@@ -81,6 +81,7 @@ class _Panel:
         self.b, self.spec, self.form = b, spec, spec.weights
         self.paired = spec.quantize and in_pairs(spec.x)
         self.product = product_form(machine, spec.weights.panel, self.paired, spec.weights.bits)
+        self.of_a_line = product_form(machine, spec.weights.panel, False, spec.weights.bits)
         self.lanes = self.product.lanes
         self.vectors = spec.weights.panel // self.lanes
         self.most_lines = tile_lines(machine, self.product, spec.quantize)
@@ -150,8 +151,9 @@ class _Panel:
         return tuple(self.terms_of(tile).by_line(acc)) if spec.quantize else acc
 
     def terms_of(self, tile: _Tile) -> IntegerTerms:
-        """Return the emitter of exact sums for a tile."""
-        return IntegerTerms(self.b, self.product, self.form, tile.count, self.vectors, self.paired)
+        """Return the emitter of exact sums for a tile; one line has no other to be multiplied with."""
+        product = self.product if tile.count > 1 else self.of_a_line
+        return IntegerTerms(self.b, product, self.form, tile.count, self.vectors, self.paired)
 
     def add_integers(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
         """Return the accumulators plus a block of quantised activations."""
