@@ -2,12 +2,14 @@
 
 The seeded decoder of examples/decoder, whose activations are quantised in the run, by mavcg and onnxruntime with one
 thread and two: each in a process of its own that is stopped while others run, in rounds, of which every one begins with
-another runtime. A round is a text of N tokens; a runtime's figure is its median. onnxruntime writes its caches in
-place, as onnxruntime-genai lets it do. llama.cpp takes part, on a GGUF file of the same weights, where `llama-bench`
-is on the path and the package gguf is installed; docs/decoders.md says how it is built.
+another runtime. A round is a text of N tokens, one after the other, then a prompt of as many in one run; a runtime's
+figure is its median. The products of weights in a prompt stand beside those that one core can make at most, measured in
+the same round. onnxruntime writes its caches in place, as onnxruntime-genai lets it do. onnxruntime-genai takes part
+where it is installed, and llama.cpp, on a GGUF file of the same weights, where `llama-bench` is on the path and the
+package gguf installed; docs/decoders.md says how both are had.
 
 What a library for a board predicts is printed too: of rk3588's Cortex-A55 and A76, and of snapdragon-8-gen-1's
-Cortex-X2, as no board with a Cortex-X1 is known. Run it while nothing else runs: a minute.
+Cortex-X2, as no board with a Cortex-X1 is known. Run it while nothing else runs: two minutes.
 """
 
 import json
@@ -15,13 +17,17 @@ import shutil
 import statistics
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench.decoder_genai import write_genai
 from bench.decoder_gguf import write_gguf
 from bench.decoder_worker import RUNTIMES
+from bench.dot_peak import DotPeak
 from bench.interleaved import Worker, bound, when_loaded
+from bench.jit import host_machine
 from bench.record import ROOT, facts, parser_with_json, write
 from bench.tables import show_record
 from examples.decoder.make_decoder import SIZES, Decoder
@@ -33,6 +39,10 @@ BOARDS = (("rk3588", "cortex-a55"), ("rk3588", "cortex-a76"), ("snapdragon-8-gen
 THREADS = (1, 2)
 CONTEXT = 256
 WHOLE = "100m"  # the size that the record has
+ABSENT = {
+    "llama.cpp": "llama.cpp: no llama-bench on the path",
+    "onnxruntime-genai": "onnxruntime-genai: its package is not installed",
+}
 
 
 def run_mavcg(*arguments: str) -> str:
@@ -43,56 +53,57 @@ def run_mavcg(*arguments: str) -> str:
     return done.stdout
 
 
-def build(model: Path, library: Path, board: str) -> Path:
-    """Build a library of one token a run for a board."""
-    arguments = [str(model), "--board", board, "--shape", "input_ids=1x1", "--state", STATE]
+def build(model: Path, library: Path, board: str, tokens: int = 1) -> Path:
+    """Build a library of some tokens a run for a board."""
+    arguments = [str(model), "--board", board, "--shape", f"input_ids=1x{tokens}", "--state", STATE]
     run_mavcg("build", *arguments, "-o", str(library), "--json")
     return library
 
 
-def start_worker(runtime: str, model: Path, threads: int) -> Worker:
+def start_worker(runtime: str, model: Path, threads: int, prompt: bool) -> Worker:
     """Start a process that has loaded a model; it is stopped. Raises: RuntimeError."""
     command = [sys.executable, str(SCRIPT), str(model), "--runtime", runtime, "--threads", str(threads)]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [*command, *["--prompt"] * prompt], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+    )
     return when_loaded(Worker(runtime, process, threads))
 
 
-def llama_rate(model: Path, threads: int, tokens: int) -> float:
+def llama_rate(model: Path, threads: int, tokens: int, prompt: bool) -> float:
     """Return the tokens a second that llama-bench measures, whose process ends again."""
-    command = [
-        "llama-bench",
-        "-m",
-        str(model),
-        "-t",
-        str(threads),
-        "-p",
-        "0",
-        "-n",
-        str(tokens),
-        "-r",
-        "1",
-        "-o",
-        "json",
-    ]
+    counts = (tokens, 0) if prompt else (0, tokens)
+    options = dict(zip(("-m", "-t", "-p", "-n", "-r", "-o"), (model, threads, *counts, 1, "json"), strict=True))
+    command = ["llama-bench", *(str(part) for option in options.items() for part in option)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(json.loads(done.stdout)[0]["avg_ts"])
 
 
-def measure(models: dict[str, Path], tokens: int, rounds: int) -> list[dict[str, Any]]:
-    """Return rows of medians: runtime, version, threads, tokens per second. models: file by runtime."""
-    workers = [start_worker(runtime, models[runtime], n) for runtime in RUNTIMES for n in THREADS]
+def measure(models: dict[str, Path], tokens: int, rounds: int, peak: DotPeak | None = None) -> list[dict[str, Any]]:
+    """Return rows of medians: runtime, version, threads, tokens per second. models: file by runtime.
+
+    peak: None: tokens are one by one; else all of a text are a prompt, and rows have the products that a core could
+    make at most in the time of a token, by the round.
+    """
+    prompt = peak is not None
+    workers = [
+        start_worker(runtime, models[runtime], n, prompt) for runtime in RUNTIMES if runtime in models for n in THREADS
+    ]
     llama = models.get("llama.cpp")
     rates: dict[tuple[str, int], list[float]] = {}
+    peaks: dict[tuple[str, int], list[float]] = {}
     try:
         for number in range(rounds):
             bound(workers, number)
             first = number % len(workers)
             for worker in (*workers[first:], *workers[:first]):
                 seconds = worker.ask(str(tokens))["seconds"]
-                rates.setdefault((worker.runtime, worker.threads), []).append(tokens / seconds)
+                key = worker.runtime, worker.threads
+                rates.setdefault(key, []).append(tokens / seconds)
+                if peak is not None:
+                    peaks.setdefault(key, []).append(peak.per_second() * seconds / tokens)
             for threads in THREADS if llama else ():
-                rates.setdefault(("llama.cpp", threads), []).append(llama_rate(llama, threads, tokens))
+                rates.setdefault(("llama.cpp", threads), []).append(llama_rate(llama, threads, tokens, prompt))
         versions = {worker.runtime: worker.version for worker in workers}
     finally:
         for worker in workers:
@@ -104,9 +115,18 @@ def measure(models: dict[str, Path], tokens: int, rounds: int) -> list[dict[str,
             "tokens_per_s": round(statistics.median(rate), 1),
             "from": round(min(rate), 1),
             "to": round(max(rate), 1),
+            **({"peak_products": statistics.median(peaks[runtime, threads])} if (runtime, threads) in peaks else {}),
         }
         for (runtime, threads), rate in sorted(rates.items(), key=lambda item: (item[0][1], item[0][0]))
     ]
+
+
+def with_share(row: dict[str, Any], products: int) -> dict[str, Any]:
+    """Return a row of a prompt with the share of the peak of its cores. products: of weights, of a token."""
+    if "peak_products" not in row:
+        return row
+    kept = {name: value for name, value in row.items() if name != "peak_products"}
+    return kept | {"share": round(products / row["peak_products"] / row["threads"], 3)}
 
 
 def predict(model: Path, folder: Path) -> list[dict[str, Any]]:
@@ -137,16 +157,24 @@ def main() -> None:
     with TemporaryDirectory(prefix="mavcg-decoder-") as name:
         folder, model = Path(name), Path(name) / "decoder.onnx"
         decoder = Decoder(SIZES[given.size], CONTEXT, 0, QUANTISED)
-        onnx.save(decoder.model(), model)
+        made = decoder.model()
+        onnx.save(made, model)
+        tokens = min(given.tokens, CONTEXT)
         models = {"mavcg": build(model, folder / "libdecoder.so", "host"), "onnxruntime": model}
+        if find_spec("onnxruntime_genai"):
+            models["onnxruntime-genai"] = write_genai(decoder, made, folder / "genai")
         if shutil.which("llama-bench"):
             models["llama.cpp"] = write_gguf(decoder, folder / "decoder.gguf")
+        prompts = models | {"mavcg": build(model, folder / "libprompt.so", "host", tokens)}
+        products = decoder.weights - decoder.size.words * decoder.size.hidden  # without the table, which is looked up
+        peak = DotPeak(host_machine())
         record = {
             **facts("measured", "bench.decoder"),
             "weights": decoder.weights,
-            "tokens": given.tokens,
-            "absent": [] if "llama.cpp" in models else ["llama.cpp: no llama-bench on the path"],
-            "rows": measure(models, min(given.tokens, CONTEXT), given.rounds),
+            "tokens": tokens,
+            "absent": [text for runtime, text in ABSENT.items() if runtime not in models],
+            "rows": measure(models, tokens, given.rounds),
+            "prompts": [with_share(row, products) for row in measure(prompts, tokens, given.rounds, peak)],
             "predicted": predict(model, folder),
         }
     if given.size == WHOLE and not given.json:

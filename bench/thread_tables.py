@@ -108,7 +108,23 @@ def decoder(record: Record, table: Table) -> str:
     predicted = [
         [row["board"], row["core"], row["one_core_per_s"], row["cluster_per_s"]] for row in record["predicted"]
     ]
-    parts = [text, table(["runtime", "threads", "tokens/s", "rounds"], rows), *record["absent"], "Predicted:"]
+    prompts = [
+        [
+            row["runtime"],
+            row["threads"],
+            row["tokens_per_s"],
+            f"{row['from']} to {row['to']}",
+            f"{row['share']:.0%}" if "share" in row else "",
+        ]
+        for row in record["prompts"]
+    ]
+    parts = [text, table(["runtime", "threads", "tokens/s", "rounds"], rows), *record["absent"]]
+    parts += [
+        f"Measured: a prompt of {record['tokens']} tokens in one run; its products of weights beside those of 8 bits "
+        "that its cores could make at most.",
+        table(["runtime", "threads", "tokens/s", "rounds", "of the peak"], prompts),
+        "Predicted:",
+    ]
     return "\n\n".join([*parts, table(["board", "core", "one core", "all of them"], predicted)])
 
 

@@ -1,4 +1,4 @@
-"""python -m bench.decoder: its GGUF file has the weights of the ONNX file; the command to the letter, on a tiny one."""
+"""python -m bench.decoder: its files for other runtimes have the same decoder; the command to the letter."""
 
 import json
 import subprocess
@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
+import onnx  # noqa: E402
+
+from bench.decoder_genai import write_genai  # noqa: E402
 from bench.decoder_gguf import q4_0, write_gguf  # noqa: E402
+from bench.dot_peak import ACCUMULATORS, TURNS, DotPeak  # noqa: E402
+from bench.jit import host_machine  # noqa: E402
 from bench.thread_tables import decoder as tables  # noqa: E402
 from examples.decoder.make_decoder import BLOCK, SIZES, Decoder  # noqa: E402
 from mavcg.reference.block_weights import unpack_bits  # noqa: E402
@@ -43,6 +48,35 @@ def test_a_gguf_file_has_all_weights(tmp_path: Path) -> None:
     assert packed == decoder.weights and len(reader.tensors) == 3 + 9 * SIZES["tiny"].layers
 
 
+def test_the_model_of_genai_computes_lengths_from_its_mask(tmp_path: Path) -> None:
+    """By onnxruntime, with caches of another length than the file's: the tokens of the model without a mask."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    decoder = Decoder(SIZES["tiny"], 64, 0, 4)
+    model = decoder.model()
+    folder = write_genai(decoder, model, tmp_path / "genai")
+    config = json.loads((folder / "genai_config.json").read_text())["model"]
+    assert config["vocab_size"] == 512 and config["decoder"]["num_key_value_heads"] == 2
+    onnx.save(model, tmp_path / "plain.onnx")
+    ids, count = np.arange(1, 6)[None], 5
+    lengths = {"seqlens_k": np.array([count - 1], np.int32), "total_sequence_length": np.array(count, np.int32)}
+    scores = []
+    for path, more, room in (
+        (tmp_path / "plain.onnx", lengths, 64),
+        (folder / "model.onnx", {"attention_mask": np.ones((1, count), np.int64)}, 20),
+    ):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        names = [i.name for i in session.get_inputs() if i.name.startswith("past")]
+        caches = {name: np.zeros((1, 2, room, 32), np.float32) for name in names}
+        scores.append(session.run(["logits"], {"input_ids": ids, **more, **caches})[0])
+    np.testing.assert_array_equal(*scores)
+
+
+def test_the_peak_is_of_products_alone() -> None:
+    peak = DotPeak(host_machine())
+    assert peak.products >= 16 * ACCUMULATORS * TURNS
+    assert peak.per_second(0.01) > 1e9
+
+
 @pytest.mark.long
 def test_the_command() -> None:
     pytest.importorskip("onnxruntime")
@@ -54,5 +88,8 @@ def test_the_command() -> None:
     assert {(row["runtime"].split()[0], row["threads"]) for row in record["rows"]} >= {
         (runtime, threads) for runtime in ("mavcg", "onnxruntime") for threads in (1, 2)
     }
-    assert all(row["tokens_per_s"] > 0 for row in record["rows"])
+    assert all(row["tokens_per_s"] > 0 for row in (*record["rows"], *record["prompts"]))
+    assert [row["runtime"] for row in record["prompts"]] == [row["runtime"] for row in record["rows"]]
+    shares = [row["share"] for row in record["prompts"] if not row["runtime"].startswith("llama")]
+    assert all(0 < share < 1 for share in shares) and "a prompt of 4 tokens" in made
     assert [row["core"] for row in record["predicted"]] == ["cortex-a55", "cortex-a76", "cortex-x2"]
