@@ -2,8 +2,8 @@
 
 User and system time of all processes, children included, interleaved: median of three rounds. The cache holds what any
 first file of a build leaves there; versions are compiled, and schedules searched for, anew in each round. Then the file
-is compiled again with another macro that it does not use: its versions are in the cache. `--long` adds the FFT with
-machine passes, which takes minutes.
+is compiled again with another macro that it does not use: its versions are in the cache. Python finds mavcg's byte
+code, as where pip installed it. `--long` adds the FFT with machine passes, which takes minutes.
 """
 
 import os
@@ -70,7 +70,9 @@ def files(long: bool) -> list[File]:
 def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
     """Return the user and system time of a command with all that it waits for. It ends the bench if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**os.environ, "MAVCG_CACHE": str(cache), "MAVCG_CONFIG": str(folder / "mavcg.toml")}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"MAVCG_CACHE": str(cache), "MAVCG_CONFIG": str(folder / "mavcg.toml")}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder.parent / "bytecode")
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"bench: {' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")

@@ -43,7 +43,8 @@ MODEL_BOARDS: Mapping[str, Sequence[str]] = {"generic": ("--target", ARM)} | {
     board: ("--board", board) for board in BOARDS[:3]
 }
 DUMP = "MAVCG_DUMP=all"
-_SECONDS = re.compile(rb", [\d.]+ s of CPU time")  # which launch prints beside the growth of a file
+# What launch prints beside the growth of a file; and progress, which is printed now and then.
+_TIMES = re.compile(rb", [\d.]+ s of CPU time|^mavcg: [^\n]*: \d+ s while [^\n]*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def digests(job: Job, folder: Path, environment: Mapping[str, str]) -> dict[str,
     found = {path.relative_to(folder / "out").as_posix(): path.read_bytes() for path in (folder / "out").rglob("*")}
     return {
         name: hashlib.sha256(data).hexdigest()
-        for name, data in sorted({**found, DUMP: _SECONDS.sub(b"", done.stderr)}.items())
+        for name, data in sorted({**found, DUMP: _TIMES.sub(b"", done.stderr)}.items())
     }
 
 

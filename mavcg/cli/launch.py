@@ -5,7 +5,11 @@ It runs once per file of a build: what a file without hot functions does not nee
 
 import os
 
-from mavcg.program.cold_launch import is_cold, plain_command
+from mavcg.program.cold_launch import hot_words, is_cold, plain_command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.."
 HELP = """\
@@ -78,11 +82,12 @@ def _percentage(value: str) -> float | None:
 
 
 def _launch(command: list[str], config: str | None, strict: bool, max_growth: float | None) -> int:
-    status = _run_plain(command)
-    compiled = plain_command(command) if status == 0 else None
-    if compiled and is_cold(compiled, config):
+    compiled = plain_command(command)
+    names = hot_words(compiled, config) if compiled else []
+    status = None if names else _run_plain(command)
+    if compiled and status == 0 and is_cold(compiled, config):
         return 0
-    return _launch_in_full(command, config, strict, max_growth, status)
+    return _launch_in_full(command, config, strict, max_growth, status, names)
 
 
 def _run_plain(command: list[str]) -> int | None:
@@ -109,22 +114,35 @@ def _wait(process: int) -> int:
 
 
 def _launch_in_full(
-    command: list[str], config: str | None, strict: bool, max_growth: float | None, status: int | None
+    command: list[str],
+    config: str | None,
+    strict: bool,
+    max_growth: float | None,
+    status: int | None,
+    names: "Sequence[bytes]",
 ) -> int:
-    """Version the object of a compiler command. status: the compiler's exit status; None if it has not run yet."""
+    """Version the object of a compiler command.
+
+    status: the compiler's exit status; None if it has not run yet. names: words of hot functions in the source, where
+    it may be compiled once.
+    """
     from pathlib import Path
 
     from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks, system_words
     from mavcg.errors import MavcgError
-    from mavcg.program.launching import LaunchOptions, find_config, run_compiler, version_object
+    from mavcg.program.launching import LaunchOptions, find_config, run_compiler, version_at_once, version_object
     from mavcg.text.terminal import say, say_error, say_lines
 
-    status = run_compiler(command) if status is None else status
-    if status:
-        return status
     options = LaunchOptions(Path(config) if config else find_config(Path.cwd()), strict, max_growth)
     try:
-        done = version_object(command, options)
+        made = version_at_once(command, options, names) if names else None
+        if made is not None:
+            status = made.status
+        elif status is None:
+            status = run_compiler(command)
+        if status:
+            return status
+        done = made.message if made else version_object(command, options)
     except MavcgError as error:
         say_error(error, "the compiler's object stays: ")
         return EXIT_BAD_INPUT if strict else 0

@@ -78,9 +78,7 @@ def is_cold(compiled: ColdCommand, config: str | None) -> bool:
 
     config: path of the mavcg.toml; None for the nearest one above the current folder, else above the source.
     """
-    here = os.getcwd()
-    path = config or nearest(here) or nearest(os.path.dirname(os.path.join(here, compiled.source)))
-    note = _read_note(path) if path else None
+    note = _note_of(compiled, config)
     if note is None:
         return False
     files, words = note
@@ -94,6 +92,28 @@ def is_cold(compiled: ColdCommand, config: str | None) -> bool:
     except OSError:
         return False
     return True
+
+
+def hot_words(compiled: ColdCommand, config: str | None) -> "list[bytes]":
+    """Return the words of hot functions that a C source contains; none if they are not known.
+
+    config: as for is_cold.
+    """
+    note = _note_of(compiled, config) if compiled.source.endswith(".c") else None
+    if note is None:
+        return []
+    try:
+        with open(compiled.source, "rb") as file:
+            content = file.read()
+    except OSError:
+        return []
+    return [word for word in note[1] if word in content]
+
+
+def _note_of(compiled: ColdCommand, config: str | None) -> "tuple[list[str], list[bytes]] | None":
+    here = os.getcwd()
+    path = config or nearest(here) or nearest(os.path.dirname(os.path.join(here, compiled.source)))
+    return _read_note(path) if path else None
 
 
 def nearest(folder: str) -> str:

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 _CONTRACT_ON = 14  # the first gcc in which -ffp-contract=on does not mean off (GCC 14 release notes)
 
 
-def own_assembly(unit: CompileUnit, hot: Sequence[str], folder: Path) -> tuple[PlainAssembly | None, str]:
+def own_assembly(
+    unit: CompileUnit, hot: Sequence[str], folder: Path, once: PlainAssembly | None = None
+) -> tuple[PlainAssembly | None, str]:
     """Return (gcc's assembly of the unit, for adding versions, ""), or (None, the reason why it cannot be used).
 
     Args:
         hot: linkage names of the functions that get versions.
         folder: for intermediate files.
+        once: the assembly of the unit, if it was compiled to assembly before, with specialised copies.
     """
     assert unit.output is not None
     if not gcc_version(unit.compiler):
@@ -35,7 +38,7 @@ def own_assembly(unit: CompileUnit, hot: Sequence[str], folder: Path) -> tuple[P
     names = [name for name, _ in function_symbols(unit.output) if "._omp_fn" not in name]
     cloned = any(base_symbol(name) in hot and name not in hot and not name.endswith(".cold") for name in names)
     try:
-        own = compile_to_assembly(unit, folder, clones=not cloned)
+        own = once if once and not cloned else compile_to_assembly(unit, folder, clones=not cloned)
     except ToolError as error:
         return None, str(error)
     present = defined_symbols(own.text)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mavcg.program.hot_symbols import HotSymbol
     from mavcg.program.lto import Lto
     from mavcg.program.sources.compile_commands import CompileUnit
+    from mavcg.program.sources.to_assembly import PlainAssembly
     from mavcg.toolchain.target import Target
 
 _CODE_FLAGS = re.compile(
@@ -52,20 +53,54 @@ class LaunchOptions:
     max_growth: float | None = None
 
 
+@dataclass(frozen=True)
+class OnceResult:
+    """The result of a command whose source was compiled once.
+
+    status: its exit status. message: about versions; None if there are none.
+    """
+
+    status: int
+    message: str | None = None
+
+
 def find_config(folder: Path) -> Path | None:
     """Return the mavcg.toml of this folder or the nearest one above it."""
     path = nearest(str(folder))
     return Path(path) if path else None
 
 
-def run_compiler(command: Sequence[str]) -> int:
-    """Run the build's own compiler with its output passed through; return its exit status."""
+def run_compiler(command: Sequence[str], quietly: bool = False) -> int:
+    """Run the build's own compiler; return its exit status. quietly: True to leave out its messages."""
     try:
-        status = subprocess.run(command).returncode
+        status = subprocess.run(command, stderr=subprocess.DEVNULL if quietly else None).returncode
         return status if status >= 0 else 128 - status  # killed by a signal: the status that shells return
     except OSError as error:
         say(f"launch: {command[0]}: cannot be run ({error.strerror}); name the compiler")
         return 127
+
+
+def version_at_once(command: Sequence[str], options: LaunchOptions, names: Sequence[bytes]) -> "OnceResult | None":
+    """Compile a command's source once, and make its object with versions; None if the command must run itself.
+
+    names: words of which the object contains one if it defines a hot function. The object of a file that gets no
+    versions is made by the command itself, without its messages, which were shown.
+    """
+    from mavcg.program.one_compilation import NotAtOnce, compile_once
+
+    try:
+        made = compile_once(command, Path.cwd(), names, run_compiler)
+    except NotAtOnce as failed:  # the command itself decides, and an error is told once
+        status = run_compiler(command, quietly=True) if failed.shown else run_compiler([*command, "-w"])
+        return OnceResult(status, None if status else version_object(command, options))
+    if made is None or made.unit.output is None:
+        return None
+    inode = made.unit.output.stat().st_ino
+    try:
+        return OnceResult(0, _version_object_of(made.unit, options, made.own))
+    finally:
+        if made.keeps_object(inode):
+            run_compiler(made.command)
 
 
 def version_object(command: Sequence[str], options: LaunchOptions) -> str | None:
@@ -105,7 +140,7 @@ def _files_of(config: Path, file: BuildFile) -> list[Path]:
     return [config, *(config.parent / name for name in (file.profile, file.measurements) if name)]
 
 
-def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | None:
+def _version_object_of(unit: "CompileUnit", options: LaunchOptions, once: "PlainAssembly | None" = None) -> str | None:
     if unit.output is None or not unit.output.is_file():
         return None
     config = options.config or find_config(unit.source.parent)  # by the source: the build folder may be anywhere
@@ -121,7 +156,7 @@ def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | Non
     if depends is not None:
         add_dependencies(depends, _files_of(config, file))
     _leave_note(config, file)
-    return _version_unit(unit, file, config.parent)
+    return _version_unit(unit, file, config.parent, once)
 
 
 def _leave_note(config: Path, file: BuildFile) -> None:
@@ -219,7 +254,9 @@ def _hot_in_bitcode(bitcode: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotS
     return match_names(hot, list(dict.fromkeys(map(base_symbol, names))))
 
 
-def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | None:
+def _version_unit(
+    unit: "CompileUnit", file: BuildFile, folder: Path, once: "PlainAssembly | None" = None
+) -> str | None:
     from mavcg.program.hot_symbols import may_define
     from mavcg.program.lto import is_bitcode, lto_of
 
@@ -239,7 +276,7 @@ def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | N
             f"{unit.output.name}: GCC's -flto leaves code generation to its own linker plugin, and versions are made "
             "before it; leave it out for files with hot functions, or add -ffat-lto-objects"
         )
-    return _build(unit, file, folder, hot, [symbol.name for symbol in symbols], lto) if symbols else None
+    return _build(unit, file, folder, hot, [symbol.name for symbol in symbols], lto, once) if symbols else None
 
 
 def _build(
@@ -249,6 +286,7 @@ def _build(
     hot: "Sequence[HotSymbol]",
     names: Sequence[str],
     lto: "Lto | None",
+    once: "PlainAssembly | None",
 ) -> str | None:
     from mavcg.program.compiler_object import own_assembly, own_notes, rounding_as_gcc
     from mavcg.program.program import BuildRequest, build_program
@@ -281,7 +319,7 @@ def _build(
     )
     with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
         versioned_object = Path(scratch) / unit.output.name
-        own, why_whole = (None, "") if lto else own_assembly(unit, names, Path(scratch))
+        own, why_whole = (None, "") if lto else own_assembly(unit, names, Path(scratch), once)
         result = build_program(replace(request, output=versioned_object, own=own))
         if any(module.dispatched for module in result.modules):
             put_in_place(versioned_object, unit.output.resolve())

@@ -18,11 +18,11 @@ from mavcg.toolchain.zig import run_tool
 SEPARABLE = ("-fno-ipa-ra", "-fno-ipa-stack-alignment", "-fno-lto")
 # Without these, callers may call specialised copies of a function (f.constprop.0, f.isra.0, f.part.0) instead of it.
 NO_CLONES = ("-fno-ipa-cp", "-fno-ipa-sra", "-fno-partial-inlining", "-fno-ipa-icf")
-_DROPPED = frozenset(
+DROPPED = frozenset(
     "-c --compile -S -o --output -M -MM -MD -MMD -MP -MG -MF -MT -MQ -MJ -aux-info -dumpbase -dumpdir -dumpbase-ext "
     "-fstack-usage -Werror -pedantic-errors".split()
 )
-_DROPPED_STARTS = (
+DROPPED_STARTS = (
     "-save-temps",
     "--save-temps",
     "-fdump-",
@@ -89,17 +89,29 @@ def compile_to_assembly(unit: CompileUnit, folder: Path, clones: bool) -> PlainA
         clones: True if gcc may specialise copies of functions for some callers.
     Raises: ToolError when this gcc lacks an option.
     """
-    assert unit.output is not None
-    output, report = folder / "plain.s", folder / "inlined"
-    command = [*unit.compiler, *_without_output(unit.flags), *SEPARABLE, *(() if clones else NO_CLONES)]
-    command += ["-w", f"-fopt-info-inline-optimized={report}", "-S", "-o", str(output)]
+    command = [*unit.compiler, *_without_output(unit.flags), "-w", *assembly_options(folder, clones)]
     run_tool(command, f"{unit.source}: making its assembly", unit.directory)
-    text = output.read_text(encoding="utf-8", errors="surrogateescape")
+    return read_assembly(unit, folder)
+
+
+def assembly_options(folder: Path, clones: bool) -> list[str]:
+    """Return the options with which gcc writes separable assembly, and what it inlined, for read_assembly."""
+    report = f"-fopt-info-inline-optimized={folder / _REPORT}"
+    return [*SEPARABLE, *(() if clones else NO_CLONES), report, "-S", "-o", str(folder / _ASSEMBLY)]
+
+
+def read_assembly(unit: CompileUnit, folder: Path) -> PlainAssembly:
+    """Return the assembly that gcc has written for a unit with assembly_options. Raises: OSError if it has not."""
+    assert unit.output is not None
+    report = folder / _REPORT
+    text = (folder / _ASSEMBLY).read_text(encoding="utf-8", errors="surrogateescape")
+    text = text.replace(str(report), _REPORT)  # debug information lists the options: objects would differ by run
     inlined = _INLINED.findall(report.read_text(errors="replace")) if report.is_file() else []
     pairs = tuple(dict.fromkeys((a, b) for a, b in inlined))
     return PlainAssembly(text, _assembler(unit), unit.directory, unit.output, pairs)
 
 
+_ASSEMBLY, _REPORT = "plain.s", "inlined"  # names of files
 _INLINED = re.compile(r"[Ii]nlin\w+ (.+?)/\d+ into (.+?)/\d+", re.MULTILINE)
 
 
@@ -107,7 +119,7 @@ def _without_output(flags: Sequence[str]) -> list[str]:
     """Return the flags without those about output files, dependency files, LTO and errors."""
     selected: list[str] = []
     for word in words(flags):
-        if word.name not in _DROPPED and not word.name.startswith(_DROPPED_STARTS):
+        if word.name not in DROPPED and not word.name.startswith(DROPPED_STARTS):
             selected += word.text
     return selected
 
