@@ -9,10 +9,12 @@ where it is installed, and llama.cpp, on a GGUF file of the same weights, where 
 package gguf installed; docs/decoders.md says how both are had.
 
 What a library for a board predicts is printed too: of rk3588's Cortex-A55 and A76, and of snapdragon-8-gen-1's
-Cortex-X2, as no board with a Cortex-X1 is known. Run it while nothing else runs: two minutes.
+Cortex-X2. No board with a Cortex-X1 is known: its row is of that board with an X1 in the X2's place. Run it while
+nothing else runs: two minutes.
 """
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -35,7 +37,13 @@ from examples.decoder.make_decoder import SIZES, Decoder
 SCRIPT = ROOT / "bench" / "decoder_worker.py"
 STATE = "past_key_values.*=present.*"
 QUANTISED = 4  # accuracy_level
-BOARDS = (("rk3588", "cortex-a55"), ("rk3588", "cortex-a76"), ("snapdragon-8-gen-1", "cortex-x2"))
+WITH_X1 = "assumed-with-x1"
+BOARDS = (
+    ("rk3588", "cortex-a55"),
+    ("rk3588", "cortex-a76"),
+    (WITH_X1, "cortex-x1"),
+    ("snapdragon-8-gen-1", "cortex-x2"),
+)
 THREADS = (1, 2)
 CONTEXT = 256
 WHOLE = "100m"  # the size that the record has
@@ -45,18 +53,27 @@ ABSENT = {
 }
 
 
-def run_mavcg(*arguments: str) -> str:
-    """Run a mavcg command and return what it prints. Raises: CalledProcessError."""
-    done = subprocess.run(
-        [sys.executable, "-m", "mavcg.cli", *arguments], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout
+def run_mavcg(*arguments: str, profiles: Path | None = None) -> str:
+    """Run a mavcg command and return what it prints. profiles: a folder of more. Raises: CalledProcessError."""
+    more = {} if profiles is None else {"MAVCG_PROFILES": str(profiles)}
+    command = [sys.executable, "-m", "mavcg.cli", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | more).stdout
 
 
-def build(model: Path, library: Path, board: str, tokens: int = 1) -> Path:
-    """Build a library of some tokens a run for a board."""
+def add_board_with_x1(profiles: Path) -> Path:
+    """Write a board to a folder of profiles: the Snapdragon 8 Gen 1 with a Cortex-X1 in its X2's place; return it."""
+    text = (ROOT / "profiles" / "boards" / "snapdragon-8-gen-1.toml").read_text()
+    for old, new in (('"snapdragon-8-gen-1"', f'"{WITH_X1}"'), ('core = "cortex-x2"', 'core = "cortex-x1"')):
+        text = text.replace(old, new)
+    (profiles / "boards").mkdir(parents=True)
+    (profiles / "boards" / f"{WITH_X1}.toml").write_text(text)
+    return profiles
+
+
+def build(model: Path, library: Path, board: str, tokens: int = 1, profiles: Path | None = None) -> Path:
+    """Build a library of some tokens a run for a board. profiles: as of run_mavcg."""
     arguments = [str(model), "--board", board, "--shape", f"input_ids=1x{tokens}", "--state", STATE]
-    run_mavcg("build", *arguments, "-o", str(library), "--json")
+    run_mavcg("build", *arguments, "-o", str(library), "--json", profiles=profiles)
     return library
 
 
@@ -131,12 +148,12 @@ def with_share(row: dict[str, Any], products: int) -> dict[str, Any]:
 
 def predict(model: Path, folder: Path) -> list[dict[str, Any]]:
     """Return rows of predicted tokens per second, by one core and by the best number of the cluster's cores."""
-    rows = []
+    rows, profiles = [], add_board_with_x1(folder / "profiles")
     for board in dict.fromkeys(board for board, _ in BOARDS):
-        library = build(model, folder / f"lib{board.replace('-', '_')}.so", board)
+        library = build(model, folder / f"lib{board.replace('-', '_')}.so", board, profiles=profiles)
         for core in (core for of_board, core in BOARDS if of_board == board):
-            text = run_mavcg("estimate", str(library), "--board", board, "--core", core, "--threads", "1", "--json")
-            predicted = json.loads(text)
+            options = ["--board", board, "--core", core, "--threads", "1", "--json"]
+            predicted = json.loads(run_mavcg("estimate", str(library), *options, profiles=profiles))
             best = min(predicted["by_threads"].values())
             rates = (round(1e3 / ms, 1) for ms in (predicted["total_ms"], best))
             rows.append(

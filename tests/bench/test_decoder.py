@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("onnx")
 import onnx  # noqa: E402
 
+from bench.decoder import WITH_X1, add_board_with_x1, run_mavcg  # noqa: E402
 from bench.decoder_genai import write_genai  # noqa: E402
 from bench.decoder_gguf import q4_0, write_gguf  # noqa: E402
 from bench.dot_peak import ACCUMULATORS, TURNS, DotPeak  # noqa: E402
@@ -71,6 +72,12 @@ def test_the_model_of_genai_computes_lengths_from_its_mask(tmp_path: Path) -> No
     np.testing.assert_array_equal(*scores)
 
 
+def test_the_board_with_an_x1_is_one(tmp_path: Path) -> None:
+    folder = add_board_with_x1(tmp_path / "more")
+    shown = json.loads(run_mavcg("cores", WITH_X1, "--json", profiles=folder))
+    assert "cortex-x1" in json.dumps(shown) and "cortex-x2" not in json.dumps(shown)
+
+
 def test_the_peak_is_of_products_alone() -> None:
     peak = DotPeak(host_machine())
     assert peak.products >= 16 * ACCUMULATORS * TURNS
@@ -92,4 +99,4 @@ def test_the_command() -> None:
     assert [row["runtime"] for row in record["prompts"]] == [row["runtime"] for row in record["rows"]]
     shares = [row["share"] for row in record["prompts"] if not row["runtime"].startswith("llama")]
     assert all(0 < share < 1 for share in shares) and "a prompt of 4 tokens" in made
-    assert [row["core"] for row in record["predicted"]] == ["cortex-a55", "cortex-a76", "cortex-x2"]
+    assert [row["core"] for row in record["predicted"]] == ["cortex-a55", "cortex-a76", "cortex-x1", "cortex-x2"]
