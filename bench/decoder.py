@@ -119,8 +119,10 @@ def measure(models: dict[str, Path], tokens: int, rounds: int, peak: DotPeak | N
                 rates.setdefault(key, []).append(tokens / seconds)
                 if peak is not None:
                     peaks.setdefault(key, []).append(peak.per_second() * seconds / tokens)
-            for threads in THREADS if llama else ():
-                rates.setdefault(("llama.cpp", threads), []).append(llama_rate(llama, threads, tokens, prompt))
+            if llama is not None:
+                for threads in THREADS:
+                    rate = llama_rate(llama, threads, tokens, prompt)
+                    rates.setdefault(("llama.cpp", threads), []).append(rate)
         versions = {worker.runtime: worker.version for worker in workers}
     finally:
         for worker in workers:
