@@ -255,9 +255,9 @@ def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuil
     (p, q), n = spec.sides, 16 // size
     lanes = machine.vector_bytes // size
     source, target = spec.nest.strides
-    if 2 <= q <= 4 and target[spec.across] == q:
+    if 2 <= q <= 4 and target[spec.across] == q and spec.free != len(source) - 1:
         return lambda b, plane, ps, qs: _interleave(b, plane, ps, qs, lanes, q)
-    if 2 <= p <= 4 and source[-1] == p:
+    if 2 <= p <= 4 and source[-1] == p and spec.free != spec.across:
         return lambda b, plane, ps, qs: _separate(b, plane, ps, qs, lanes, p)
     # A square of bytes has 16 elements on a side already: one group.
     most = machine.vector_bytes // 16 if size > 1 else 1

@@ -85,22 +85,28 @@ def _input_axes(longest: Sequence[int], other: Sequence[int], dimension: Dimensi
 
 
 def _read(read: ReadGraph, length: int, dimension: Dimension) -> Graph:
-    """Return the graph for a length. Raises: MavcgError as read does, with the least length that the model takes."""
+    """Return the graph for a length. Raises: MavcgError as read does, with the least length that the model takes, if
+    it takes the next, too."""
     try:
         return read(length)
     except MavcgError as error:
         refused, taken = length, dimension.most
         while taken - refused > 1:
             middle = (refused + taken) // 2
-            try:
-                read(middle)
-                taken = middle
-            except MavcgError:
-                refused = middle
-        raise MavcgError(
-            f"the bounded dimension {dimension}: at the length {length} {error}; the least length that the model takes "
-            f"is {taken}: give {taken}..{dimension.most}"
-        ) from error
+            refused, taken = (refused, middle) if _reads(read, middle) else (middle, taken)
+        remedy = _remedy(dimension)
+        if _reads(read, min(taken + 1, dimension.most)):
+            remedy = f"the least length that the model takes is {taken}: give {taken}..{dimension.most}"
+        raise MavcgError(f"the bounded dimension {dimension}: at the length {length} {error}; {remedy}") from error
+
+
+def _reads(read: ReadGraph, length: int) -> bool:
+    """Return True if the model takes a length."""
+    try:
+        read(length)
+    except MavcgError:
+        return False
+    return True
 
 
 def _without_expansions(most: Graph, dimension: Dimension) -> Graph:

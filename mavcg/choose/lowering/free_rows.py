@@ -36,6 +36,7 @@ from mavcg.kernels.tensor.layer_norm import LayerNormSpec
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
+from mavcg.kernels.tensor.resample import ResampleSpec
 from mavcg.kernels.tensor.run_indices import FlatIndexSpec
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.kernels.tensor.transpose import TransposeSpec
@@ -71,6 +72,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         QMeanSpec: ("kept",),
         QuantizedBlocks: ("x",),
         Reduce: ("kept",),
+        ResampleSpec: ("nest",),
         Softmax: ("outer",),
         TransposeSpec: ("nest",),
     }
@@ -214,6 +216,8 @@ def _first_rows(long: KernelSpec, short: KernelSpec, most: int, length: int) -> 
         other = replace(other, x=replace(other.x, shape=(1, spec.x.shape[1], *other.x.shape[2:])))  # type: ignore[call-arg]
         resized = _resize(spec, most, length, ("out", "residual"))
     else:
+        if isinstance(spec, ResampleSpec) and isinstance(other, ResampleSpec):
+            other = replace(other, length=spec.length)  # of x; its tables have no index from the end
         resized = _resize(spec, most, length)
     inside = isinstance(spec, TransposeSpec) and spec.outer[:1] != (0,)
     whole = spec.rows % most == 0 and other.rows * most == spec.rows * length
@@ -238,7 +242,7 @@ def _single_rows(spec: KernelSpec, count: int) -> KernelSpec:
     """Return the spec with the loop over `count` indices apart from the loops inside, if it counts rows by a nest."""
     if isinstance(spec, NestKernel) and spec.nest.shape[0] % count == 0:
         return replace(spec, nest=_single(spec.nest, count))  # type: ignore[call-arg]
-    if isinstance(spec, FlatIndexSpec) and spec.nest.shape[0] % count == 0:
+    if isinstance(spec, FlatIndexSpec | ResampleSpec) and spec.nest.shape[0] % count == 0:
         return replace(spec, nest=_single(spec.nest, count))
     if isinstance(spec, QMeanSpec) and spec.kept.shape[0] % count == 0:
         return replace(spec, kept=_single(spec.kept, count))

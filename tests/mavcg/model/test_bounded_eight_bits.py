@@ -15,6 +15,7 @@ from onnxruntime.quantization import CalibrationDataReader, quantize_static  # n
 
 from tests.mavcg.model.bounded_models import Tokens, images_model  # noqa: E402
 from tests.mavcg.model.test_bounded_rows import assert_same  # noqa: E402
+from tests.mavcg.model.test_bounded_windows import Images  # noqa: E402
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]
@@ -45,6 +46,16 @@ def test_products_of_tokens(tmp_path: Path) -> None:
     net.activation("Relu")
     net.residual()
     assert_right(net.save(tmp_path / "m.onnx"), (1, None, 24), Dimension("tokens", 1, 67), (1, 7, 66, 67))
+
+
+def test_windows_of_eight_bits(tmp_path: Path) -> None:
+    """Borders are the zero point, behind the last row of every length too."""
+    net = Images(1, 3, None)
+    net.conv(12, 3, pads=[1, 1], strides=[2])
+    net.conv(12, 3, group=12, pads=[1, 1])
+    net.conv(9, 4, pads=[6, 0], dilations=[2])
+    net.pool("MaxPool", 3, strides=[2], pads=[1, 1])
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 9, 80), (9, 10, 11, 12, 79, 80))
 
 
 @pytest.mark.long

@@ -6,14 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from mavcg.errors import MavcgError
 from mavcg.specs.dimension import Dimension
+from tests.conftest import examples
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bounded_models import node, save_model  # noqa: E402
+from tests.mavcg.model.bounded_models import Tokens, node, save_model  # noqa: E402
+from tests.mavcg.model.bounded_run import free_rows_of  # noqa: E402
 from tests.mavcg.model.test_bounded_rows import assert_right  # noqa: E402
 
 Array = NDArray[Any]
@@ -129,9 +134,111 @@ def test_channels_before_time(tmp_path: Path, write: Callable[[Images], None], c
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 13, 200), lengths, (14, 65))
 
 
+def test_few_rows_of_results(tmp_path: Path) -> None:
+    """Two to four rows of many channels: a transpose of as few lines is a form of its own."""
+    net = Images(1, 3, None)
+    net.conv(16, 4, strides=[4])
+    net.conv(16, 4, strides=[4])
+    path = net.save(tmp_path / "m.onnx")
+    assert_right(path, net.shape, Dimension("N", 16, 50), (16, 31, 32, 47, 48, 50), (32,))
+
+
 @pytest.mark.parametrize("channels", [3, 8])
 def test_channels_before_height(tmp_path: Path, channels: int) -> None:
     net = Images(1, channels, None, 12)
     small_cnn(net)
     lengths = (5, 6, 7, 31, 39, 40)
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 5, 40), lengths, (6, 39))
+
+
+def test_a_decoder_of_images(tmp_path: Path) -> None:
+    """Down by two and up by two, as in networks for segmentation: an odd height loses a row."""
+    net = Images(1, 3, None, 16)
+    net.conv(8, 2, 2, strides=[2, 2])
+    scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+    mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    net.add("Resize", net.last, "", scales, **mode)
+    net.conv(8, 3, 3, pads=[1, 1, 1, 1], act="")
+    lengths = (6, 7, 8, 9, 30, 39, 40)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 6, 40), lengths, (6, 7, 39))
+
+
+def speech_encoder(net: Images) -> None:
+    """A front end of stride 4, and attention between its frames, whose mean is taken."""
+    front_end(net)
+    net.add("Transpose", net.last, perm=[0, 2, 1])
+    tokens = Tokens(net.channels)
+    tokens.nodes, tokens.arrays, tokens.last, tokens.count = net.nodes, net.arrays, net.last, 100
+    tokens.attention()
+    tokens.residual()
+    tokens.norm()
+    net.last = tokens.add("ReduceMean", tokens.last, axes=[1], keepdims=0)
+
+
+def test_tokens_behind_windows(tmp_path: Path) -> None:
+    net = Images(1, 10, None)
+    speech_encoder(net)
+    lengths = (9, 10, 11, 12, 13, 99, 119, 120)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("frames", 5, 120), lengths, (9, 119))
+
+
+def test_a_length_that_is_too_short_names_the_least(tmp_path: Path) -> None:
+    net = Images(1, 4, None)
+    net.conv(4, 9)
+    net.conv(4, 3, strides=[2], pads=[1, 0])
+    path = net.save(tmp_path / "m.onnx")
+    with pytest.raises(MavcgError, match=r"at the length 1 .* does not fit .* the least length .* is 10: give 10..50"):
+        free_rows_of(path, {"x": net.shape}, Dimension("N", 1, 50))
+    assert_right(path, net.shape, Dimension("N", 10, 50), (10, 11, 12, 50), (11,))
+
+
+def test_pads_above_that_follow_from_the_length_are_refused(tmp_path: Path) -> None:
+    net = Images(1, 1, None)
+    net.conv(4, 3, strides=[2], auto_pad="SAME_UPPER")
+    with pytest.raises(MavcgError, match="has other attributes at the length"):
+        free_rows_of(net.save(tmp_path / "m.onnx"), {"x": net.shape}, Dimension("N", 3, 50))
+
+
+OPERATORS: dict[str, Callable[[Images, Any], None]] = {
+    "conv": lambda net, draw: net.conv(
+        draw(st.integers(1, 20)),
+        kernel := draw(st.integers(1, 4)),
+        strides=[draw(st.integers(1, 3))],
+        dilations=[draw(st.integers(1, 3))],
+        pads=[draw(st.integers(0, 3 * kernel)), draw(st.integers(0, 3 * kernel))],
+    ),
+    "depthwise": lambda net, draw: net.conv(
+        net.channels, draw(st.integers(1, 5)), group=net.channels, strides=[draw(st.integers(1, 2))], pads=[2, 3]
+    ),
+    "maximum": lambda net, draw: net.pool(
+        "MaxPool", 3, strides=[draw(st.integers(1, 3))], pads=[1, 1], ceil_mode=draw(st.integers(0, 1))
+    ),
+    "average": lambda net, draw: net.pool(
+        "AveragePool",
+        draw(st.integers(2, 3)),
+        strides=[draw(st.integers(1, 3))],
+        pads=[1, draw(st.integers(0, 1))],
+        count_include_pad=draw(st.integers(0, 1)),
+    ),
+}
+
+
+@settings(
+    max_examples=examples(300, 2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(
+    channels=st.integers(1, 20),
+    pieces=st.lists(st.sampled_from(sorted(OPERATORS)), min_size=1, max_size=4),
+    most=st.integers(90, 150),
+    data=st.data(),
+)
+def test_random_stacks(tmp_path: Path, channels: int, pieces: list[str], most: int, data: Any) -> None:
+    net = Images(1, channels, None)
+    for piece in ["conv", *pieces]:
+        OPERATORS[piece](net, data.draw)
+    length = data.draw(st.integers(60, most))
+    lengths = (60, 61, most - 1, most, length)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 60, most), lengths, (length,))
