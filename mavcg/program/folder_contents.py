@@ -18,7 +18,7 @@ _SKIPPED = {"node_modules", "__pycache__", "CMakeFiles", "third_party", "venv"}
 _SOURCES = set(LANGUAGES) - {".i", ".ii"}
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in make's order
 _MAIN = re.compile(r"^[\w\s]*\bmain\s*\(", re.M)
-_ADD_EXECUTABLE = re.compile(r"^\s*add_executable\s*\(\s*([\w.+-]+)", re.M | re.I)
+_CMAKE = re.compile(r"^\s*(add_executable|if|endif)\s*\(\s*([\w.+-]*)", re.M | re.I)
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,18 @@ def _is_program(path: Path) -> bool:
     )
 
 
-def _cmake_programs(folder: Path, files: Sequence[str]) -> Iterator[str]:
+def _cmake_programs(folder: Path, files: Sequence[str]) -> list[str]:
+    """Return the programs that CMake files name, those under the fewest conditions first."""
+    programs = []
     for name in files:
         parent, _, last = name.rpartition("/")
-        if last == "CMakeLists.txt":
-            yield from ("/".join(filter(None, (parent, p))) for p in _ADD_EXECUTABLE.findall(_text(folder / name)))
+        conditions = 0
+        for command, word in _CMAKE.findall(_text(folder / name)) if last == "CMakeLists.txt" else ():
+            if command.lower() == "add_executable":
+                programs += [(conditions, "/".join(filter(None, (parent, word))))] if word else []
+            else:
+                conditions += 1 if command.lower() == "if" else -1
+    return [program for _, program in sorted(programs, key=lambda program: program[0])]
 
 
 def _make_programs(folder: Path, makefile: str) -> tuple[str, ...]:

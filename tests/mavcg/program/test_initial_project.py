@@ -70,6 +70,12 @@ def test_a_cmake_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert without_cmake.new_tree == "build-mavcg"  # somebody's own build folder is left alone
 
 
+def test_cmake_s_programs_under_the_fewest_conditions_come_first(tmp_path: Path) -> None:
+    lists = "if(PROGRAMS)\n IF (CUSTOM)\n  add_executable(custom a.c)\n endif()\n add_executable(demo a.c)\nendif()\n"
+    found = tree(tmp_path, {"CMakeLists.txt": lists, "a/CMakeLists.txt": "add_executable(always b.c)\n"})
+    assert found.guessed_programs == ("a/always", "demo", "custom")
+
+
 def test_a_makefile_s_first_goal(tmp_path: Path) -> None:
     text = "X := 1\n.PHONY: all\nall: bench lib.a\nclean:\n\trm x\nlib.a: a.o\nbench: bench.o\nother: other.o\n"
     files = tree(tmp_path, {"Makefile": text})
