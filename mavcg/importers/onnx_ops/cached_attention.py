@@ -1,7 +1,8 @@
 """Handler of ONNX's Attention over caches that TensorScatter writes, of which a run reads the keys that count.
 
-Source: ONNX, operator Attention of opsets 23 and 24, and its reference implementation. Other forms of it are expanded
-by the standard's definition, which computes scores of all keys of a cache.
+Source: ONNX, operator Attention of opsets 23 and 24, and its reference implementation. So are heads that share keys,
+and scores with a soft cap, without a mask. Other forms are expanded by the standard's definition, which computes scores
+of all keys of a cache, and repeats shared ones.
 """
 
 from collections.abc import Mapping
@@ -14,17 +15,32 @@ from mavcg.importers.onnx_ops.call import DefinedHandler, OnnxCall, Results
 
 
 def attention(call: OnnxCall) -> Results | None:
-    """Import Attention with the input nonpad_kv_seqlen; None for other forms."""
+    """Import Attention with the input nonpad_kv_seqlen, with shared keys or with a soft cap; None for other forms."""
     past, counts, mask = (call.maybe(4), call.maybe(5)), call.maybe(6), call.maybe(3)
     softcap = call.attr_float("softcap", 0.0)
     windows = [call.attr_int(f"{side}_window_size", -1) for side in ("left", "right")]
     given = any(value is not None for value in past) or any(call.required[1:]) or "softmax_precision" in call.attrs
-    if counts is None or given or windows != [-1, -1] or (mask is not None and softcap):
+    direct = counts is not None or (mask is None and (softcap or _shares_keys(call)) and _sees_by_last(call))
+    if not direct or given or windows != [-1, -1] or (mask is not None and softcap):
         return None
     return _attend(call, counts, mask, softcap)
 
 
-def _attend(call: OnnxCall, counts: Value, mask: Value | None, softcap: float) -> Value:
+def _shares_keys(call: OnnxCall) -> bool:
+    """Return True for fewer heads of keys than of queries."""
+    query, key = call.input(0), call.input(1)
+    if query.rank == 4:
+        return key.rank == 4 and query.shape[1] != key.shape[1]
+    return bool(call.attr_int("q_num_heads", 0) != call.attr_int("kv_num_heads", 0))
+
+
+def _sees_by_last(call: OnnxCall) -> bool:
+    """Return True if the last query sees all keys: a causal one sees as many as come before it in its own sequence."""
+    query, key = call.input(0), call.input(1)
+    return not call.attr_bool("is_causal") or query.shape[-2] == key.shape[-2]
+
+
+def _attend(call: OnnxCall, counts: Value | None, mask: Value | None, softcap: float) -> Value:
     query, key, value = (call.input(i) for i in range(3))
     flat = query.rank == 3
     heads, kept = (call.attr_int(name, 0) for name in ("q_num_heads", "kv_num_heads"))
@@ -36,7 +52,7 @@ def _attend(call: OnnxCall, counts: Value, mask: Value | None, softcap: float) -
     else:
         query = call.transpose(query, (0, 2, 1, 3))
     batch, tokens, _, size = query.shape
-    if counts.shape != (batch,):
+    if counts is not None and counts.shape != (batch,):
         raise call.fail(f"nonpad_kv_seqlen {counts.type} for {batch} sequences")
     made = call.add(
         "attention",

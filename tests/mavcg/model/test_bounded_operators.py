@@ -61,6 +61,13 @@ def test_attention(tmp_path: Path, causal: int) -> None:
     assert_right(tmp_path / "m.onnx", [made], X)
 
 
+@pytest.mark.parametrize("softcap", [0.0, 2.0])
+def test_attention_of_heads_that_share_keys(tmp_path: Path, softcap: float) -> None:
+    more = {"q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1, "softcap": softcap, "scale": 0.3}
+    made = node("Attention", ["x", "k", "k"], ["y"], **more)
+    assert_right(tmp_path / "m.onnx", [made], {**X, "k": ((1, None, WIDTH // 2), np.float32)})
+
+
 def test_attention_to_a_fixed_number_of_keys(tmp_path: Path) -> None:
     made = node("Attention", ["x", "k", "k"], ["y"], q_num_heads=2, kv_num_heads=2)
     assert_right(tmp_path / "m.onnx", [made], {**X, "k": ((1, 4, WIDTH), np.float32)})
