@@ -12,13 +12,12 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.block_weights.activations import emit_quantized_blocks
+from mavcg.kernels.block_weights.float_terms import FloatLines, PanelWeights, add_float_block
 from mavcg.kernels.block_weights.integer_terms import CHUNK_TERMS, IntegerTerms, product_form
 from mavcg.kernels.block_weights.packing import UNIT_BYTES
 from mavcg.kernels.block_weights.spec import END_BYTES, BlockProduct, QuantizedBlocks, in_pairs, lower_block_matmul
 from mavcg.kernels.builder.emit import (
-    F16,
     F32,
-    I8,
     I32,
     Values,
     address,
@@ -34,14 +33,12 @@ from mavcg.kernels.builder.emit import (
     operand,
     repeat,
     scale_index,
-    splat,
 )
 from mavcg.kernels.builder.nest import load_lanes, store_lanes
 from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
-CHAINS = 2  # partial sums of a block of f32 activations
 
 
 def tile_lines(machine: Machine, product: ProductForm, quantize: bool) -> int:
@@ -84,6 +81,7 @@ class _Panel:
         self.of_a_line = product_form(machine, spec.weights.panel, False, spec.weights.bits)
         self.lanes = self.product.lanes
         self.vectors = spec.weights.panel // self.lanes
+        self.weights = PanelWeights(b, spec.weights, self.lanes)
         self.most_lines = tile_lines(machine, self.product, spec.quantize)
         names = [
             *(("numbers", "ends") if spec.quantize else ("x",)),
@@ -179,9 +177,11 @@ class _Panel:
         else:
             totals = for_range(b, const(0), const(terms), chunk, totals, add_chunk, "chunk")
         scales = of_terms.of_lines(end, F32)
-        w_scales = [part for v in range(self.vectors) for part in of_terms.of_channels(self.scale(weights, v))]
+        w_scales = [part for v in range(self.vectors) for part in of_terms.of_channels(self.weights.scale(weights, v))]
         if form.zeros:
-            zeros = [b.sub(self.zero_points(weights, v), number(zero, of_terms.middle)) for v in range(self.vectors)]
+            zeros = [
+                b.sub(self.weights.zero_points(weights, v), number(zero, of_terms.middle)) for v in range(self.vectors)
+            ]
             shares = [part for x in zeros for part in of_terms.of_channels(x)]
             totals = tuple(
                 b.sub(total, b.mul(shares[i % columns], sums[i // columns])) for i, total in enumerate(totals)
@@ -192,72 +192,12 @@ class _Panel:
             results.append(fma(b, b.sitofp(total, scale.type), scale, acc[i]))
         return tuple(results)
 
-    def zero_points(self, weights: Value, v: int) -> Value:
-        """Return the zero points of a vector of channels, i32."""
-        place = address(self.b, weights, self.form.zeros_at + v * self.lanes)
-        zeros = self.b.load(place, name="zeros", align=1, typ=ir.VectorType(I8, self.lanes))
-        return self.b.zext(zeros, ir.VectorType(I32, self.lanes))
-
-    def scale(self, weights: Value, v: int) -> Value:
-        """Return the scales of a vector of channels, f32."""
-        b, form = self.b, self.form
-        typ = ir.VectorType(F16 if form.scale == "f16" else F32, self.lanes)
-        place = address(b, weights, form.number_bytes + v * self.lanes * form.scale_bytes)
-        loaded = b.load(place, name="scales", align=1, typ=typ)
-        return b.fpext(loaded, ir.VectorType(F32, self.lanes)) if form.scale == "f16" else loaded
-
     def add_floats(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
         """Return the sums plus those of a block of f32 activations, of which there are `terms`."""
-        b, spec, vectors = self.b, self.spec, self.vectors
-        at = scale_index(b, index, self.form.block * spec.x.step * F32_BYTES)
-        lines = [address(b, address(b, tile.lines, i * spec.x.pitch * F32_BYTES), at) for i in range(tile.count)]
-        if self.form.zeros:
-            zeros = [b.uitofp(self.zero_points(weights, v), ir.VectorType(F32, self.lanes)) for v in range(vectors)]
-        else:
-            zeros = [f32_splat(self.form.middle, self.lanes)] * vectors
-        start: Values = (f32_splat(0.0, self.lanes),) * (len(acc) * CHAINS)
-
-        def add_units(first: Value, used: int, chains: Values) -> Values:
-            """Emit `used` terms from a unit's first on."""
-            unit = address(b, weights, scale_index(b, first, self.form.panel * UNIT_BYTES // self.form.unit_terms))
-            here = [address(b, line, scale_index(b, first, spec.x.step * F32_BYTES)) for line in lines]
-            return self.unit_products(unit, here, zeros, used, chains)
-
-        unit = self.form.unit_terms
-        whole = terms // unit * unit
-        chains = for_range(b, const(0), const(whole), unit, start, lambda i, c: add_units(i, unit, c), "unit")
-        if terms > whole:
-            chains = add_units(const(whole), terms - whole, chains)
-        pairs = zip(chains[::CHAINS], chains[1::CHAINS], strict=True)
-        totals = [b.fadd(x, y) for x, y in pairs]
-        return tuple(fma(b, total, self.scale(weights, i % vectors), acc[i]) for i, total in enumerate(totals))
-
-    def unit_products(
-        self, unit: Value, lines: Sequence[Value], zeros: Sequence[Value], used: int, chains: Values
-    ) -> Values:
-        """Return the chains plus the first `used` terms of a unit."""
-        b, spec, bits = self.b, self.spec, self.form.bits
-        results = list(chains)
-        typ = ir.VectorType(I32, self.lanes)
-        words = [
-            b.load(address(b, unit, v * self.lanes * UNIT_BYTES), name="w", align=1, typ=typ)
-            for v in range(self.vectors)
-        ]
-        mask = ir.Constant(typ, [(1 << bits) - 1] * self.lanes)
-        for position, shift in enumerate(range(0, 32, bits)):
-            term = position // 2 + position % 2 * UNIT_BYTES if bits == 4 else position  # packing.py
-            if term >= used:
-                continue
-            inputs = [
-                b.load(address(b, line, term * spec.x.step * F32_BYTES), name="x", align=4, typ=F32) for line in lines
-            ]
-            for v, word in enumerate(words):
-                numbers = b.and_(b.lshr(word, number(word, shift)), mask) if shift else b.and_(word, mask)
-                weight = b.fsub(b.sitofp(numbers, zeros[v].type), zeros[v])
-                for line, x in enumerate(inputs):
-                    chain = (line * self.vectors + v) * CHAINS + position % CHAINS
-                    results[chain] = fma(b, splat(b, x, self.lanes), weight, results[chain])
-        return tuple(results)
+        b, x = self.b, self.spec.x
+        at = scale_index(b, index, self.form.block * x.step * F32_BYTES)
+        lines = [address(b, address(b, tile.lines, i * x.pitch * F32_BYTES), at) for i in range(tile.count)]
+        return add_float_block(self.weights, weights, FloatLines(lines, x.step, terms), acc)
 
     def store(self, panel: Value, channel: Value, outs: Sequence[Value], sums: Values) -> None:
         """Emit the stores of a tile, with the bias; the last panel may have fewer channels."""
