@@ -1,10 +1,10 @@
 """Libraries of any length beside those of one length: `python -m bench.lengths [--processes N] [--rounds N] [--json]`.
 
-For each network of networks.py one library with a bounded dimension, and one for each of ten lengths, with the same
+For each network of networks.py one library with a bounded dimension, and one for each of its lengths, with the same
 kernels (`--strategy engine --max-error 0`), for this machine. Their bytes are counted. Times are of one thread, in
 rounds in which both libraries of a length run one after the other, every second round the other way round, in several
 processes, as memory lies elsewhere in each; figures are medians over all rounds. Results have to be the same bits from
-a length of 2 on. Run it while nothing else runs: some four minutes, of which most are builds.
+a length of 2 on. Run it while nothing else runs: some six minutes, of which most are builds.
 """
 
 import os
@@ -43,7 +43,8 @@ def libraries_of(network: Network, folder: Path) -> dict[int | None, Path]:
 
     model, most = folder / "network.onnx", network.lengths[-1]
     onnx.save(network.model(), model)
-    bounds = f"{network.input}={network.shape.format(f'1..{most}')}"
+    least = min(network.lengths[0], 32)
+    bounds = f"{network.input}={network.shape.format(f'{least}..{most}')}"
     libraries: dict[int | None, Path] = {None: build(model, folder / "libany.so", bounds)}
     for length in network.lengths:
         shape = f"{network.input}={network.shape.format(length)}"

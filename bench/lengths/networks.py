@@ -1,7 +1,9 @@
-"""The networks of bench.lengths: an encoder over any number of tokens, and a small network of images of any batch."""
+"""The networks of bench.lengths: an encoder over any number of tokens, a small network of images of any batch and of
+any height, and convolutions over time."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,20 +56,46 @@ def encoder() -> "onnx.ModelProto":
     return net.model([("ids", np.int64, (1, "tokens"))], [(mean, (1, WIDTH))])
 
 
-def images() -> "onnx.ModelProto":
-    """Return a network of plain, depthwise and 1x1 convolutions over images of 64 x 64."""
-    net = OnnxWriter("images")
-    x = net.conv(net.image("x", 3, 64), 32, 3, stride=2)
+def images(batch: str | int = "batch", height: str | int = 64) -> "onnx.ModelProto":
+    """Return a network of plain, depthwise and 1x1 convolutions over images of 64 x 64, or of another height."""
+    net, padding = OnnxWriter("images"), "SAME" if height == 64 else "EVEN"
+    x = net.conv(net.image("x", 3, 64), 32, 3, stride=2, padding=padding)
     for channels, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1)):
-        x = net.conv(x, net.shape[x][0], 3, stride=stride, groups=net.shape[x][0])
+        x = net.conv(x, net.shape[x][0], 3, stride=stride, groups=net.shape[x][0], padding=padding)
         x = net.conv(x, channels, 1)
-    x = net.conv(x, 128, 3, stride=2)
+    x = net.conv(x, 128, 3, stride=2, padding=padding)
     pooled = net.node("Flatten", [net.node("GlobalAveragePool", [x])])
     out = net.node("Gemm", [pooled, net.draw((128, 100), 0.1), net.draw((100,), 0.1)])
-    return net.model([("x", np.float32, ("batch", 3, 64, 64))], [(out, ("batch", 100))])
+    return net.model([("x", np.float32, (batch, 3, height, 64))], [(out, (batch, 100))])
+
+
+def audio() -> "onnx.ModelProto":
+    """Return a network of convolutions along time, one of stride 2, then depthwise and dilated ones, with residuals."""
+    net = OnnxWriter("audio")
+
+    def conv(x: str, kernel: int, groups: int = 1, **window: int) -> str:
+        reach = window.get("dilation", 1) * (kernel - 1)
+        weights = net.draw((64, 64 // groups, kernel), (2 * groups / 64 / kernel) ** 0.5), net.draw((64,), 0.1)
+        return net.node(
+            "Conv",
+            [x, *weights],
+            pads=[reach // 2, reach - reach // 2],
+            strides=[window.get("stride", 1)],
+            dilations=[window.get("dilation", 1)],
+            group=groups,
+        )
+
+    x = net.node("Relu", [conv("x", 3, stride=2)])
+    for dilation in (1, 2, 4, 8):
+        y = net.node("Relu", [conv(x, 9, groups=64)])
+        x = net.node("Add", [x, net.node("Relu", [conv(y, 3, dilation=dilation)])])
+    mean = net.node("ReduceMean", [x], axes=[2], keepdims=0)
+    return net.model([("x", np.float32, (1, 64, "time"))], [(mean, (1, 64))])
 
 
 NETWORKS: Mapping[str, Network] = {
     "encoder, tokens": Network(encoder, "ids", "1x{}", (1, 2, 7, 16, 31, 64, 100, 128, 200, 256)),
     "images, batch": Network(images, "x", "{}x3x64x64", (1, 2, 3, 4, 5, 7, 8, 11, 13, 16)),
+    "images, height": Network(partial(images, 1, "height"), "x", "1x3x{}x64", (33, 64, 100, 180, 256)),
+    "audio, time": Network(audio, "x", "1x64x{}", (50, 201, 400, 700, 1000)),
 }

@@ -135,7 +135,7 @@ def _check_graph(most: Graph, graph: Graph, dimension: Dimension, length: int) -
             raise _refusal(a, dimension, f"is another one at the length {length}")
         _check_shapes(a, most, graph, dimension, length)
         if a.attrs != b.attrs and not (_follows_shapes(a, b, most, graph) or _more_trips(a, b, dimension, length)):
-            raise _refusal(a, dimension, f"has other attributes at the length {length}")
+            raise _refusal(a, dimension, f"has other attributes at the length {length}: {_changes(a, b)}")
         for name in a.inputs:
             if name in most.constants and not (
                 name in graph.constants and _is_corner(most.constants[name], graph.constants[name])
@@ -146,6 +146,12 @@ def _check_graph(most: Graph, graph: Graph, dimension: Dimension, length: int) -
             f"the bounded dimension {dimension}: the model has {len(most.nodes)} operators at the length "
             f"{dimension.most} and {len(graph.nodes)} at {length}; {_remedy(dimension)}"
         )
+
+
+def _changes(a: Node, b: Node) -> str:
+    """Return the attributes that differ between two nodes, as text."""
+    later = dict(b.attrs)
+    return ", ".join(f"{name} {value}, not {later.get(name)}" for name, value in a.attrs if value != later.get(name))
 
 
 def _is_corner(long: Array, short: Array) -> bool:

@@ -27,8 +27,8 @@ def test_the_tables() -> None:
     assert "| net | 10 | 10.150 | 10.000 | 1.015 |" in text
 
 
-def test_ten_lengths_of_two_networks() -> None:
-    assert all(len(network.lengths) == 10 for network in NETWORKS.values()) and len(NETWORKS) == 2
+def test_ten_lengths_of_networks_and_five_where_windows_cross() -> None:
+    assert [len(network.lengths) for network in NETWORKS.values()] == [10, 10, 5, 5]
 
 
 @pytest.mark.long

@@ -195,7 +195,7 @@ def test_a_length_that_is_too_short_names_the_least(tmp_path: Path) -> None:
 def test_pads_above_that_follow_from_the_length_are_refused(tmp_path: Path) -> None:
     net = Images(1, 1, None)
     net.conv(4, 3, strides=[2], auto_pad="SAME_UPPER")
-    with pytest.raises(MavcgError, match="has other attributes at the length"):
+    with pytest.raises(MavcgError, match=r"other attributes at the length \d+: pads \(0, "):
         free_rows_of(net.save(tmp_path / "m.onnx"), {"x": net.shape}, Dimension("N", 3, 50))
 
 
