@@ -138,7 +138,10 @@ def _matmul(inputs: Inputs) -> Count:
     if a is None or b is None or any(other is not None and other.count is not None for other in others):
         raise _refusal("matmul", _count_of(inputs).axis)
     rank = max(len(a.shape), len(b.shape))
-    if (a.count is None) == (b.count is None):
+    if a.count is not None and b.count is not None:
+        ends = a.count.axis - len(a.shape), b.count.axis - len(b.shape)
+        if ends[0] == ends[1] < -2 and a.count.length == b.count.length:  # of the batch
+            return replace(a.count, axis=ends[0] + rank)
         raise NotCounted("matmul of two tensors of which only a run decides lengths")
     own, other, kept = (a, b, len(a.shape) - 2) if a.count is not None else (b, a, len(b.shape) - 1)
     count = _count_of((own,))

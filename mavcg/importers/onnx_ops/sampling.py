@@ -23,6 +23,7 @@ from mavcg.importers.onnx_ops.positions import (
     reflect,
     sample,
 )
+from mavcg.importers.onnx_ops.region_means import Side, region_means
 from mavcg.ops.op import FLOATS
 
 _MODES: Mapping[str, Corners] = {
@@ -91,7 +92,10 @@ def _check_floats(call: OnnxCall, *values: Value) -> None:
 
 @round_once
 def roi_align(call: OnnxCall) -> Results:
-    """Import RoiAlign: each region in bins, each bin the mean or maximum of sampling_ratio^2 positions."""
+    """Import RoiAlign: each region in bins, each bin the mean or maximum of sampling_ratio^2 positions.
+
+    A ratio of 0 means as many positions as a bin has pixels.
+    """
     x, rois, numbers = call.input(0, rank=4), call.input(1, rank=2), call.input(2, rank=1)
     mode, ratio = call.attr_str("mode", "avg"), call.attr_int("sampling_ratio", 0)
     bins = call.attr_int("output_height", 1), call.attr_int("output_width", 1)
@@ -101,8 +105,8 @@ def roi_align(call: OnnxCall) -> Results:
     )
     if mode not in ("avg", "max") or convention not in offsets:
         raise call.fail(f"mode {mode!r} of {convention!r}; there are avg, max; {', '.join(offsets)}")
-    if ratio < 1:
-        raise call.unsupported(f"sampling_ratio {ratio}, which counts positions by the size of a region", "1 or more")
+    if ratio < 1 and mode == "max":
+        raise call.unsupported(f"the maximum with sampling_ratio {ratio}, of the region's size", "1 or more")
     count = rois.shape[0]
     if rois.shape[1] != 4 or numbers.shape != (count,) or min(bins) < 1 or numbers.dtype not in ("i32", "i64"):
         raise call.fail(f"regions {rois.type} with images {numbers.type} and {bins[0]} x {bins[1]} bins")
@@ -111,12 +115,19 @@ def roi_align(call: OnnxCall) -> Results:
     scaled = calculate(call, "mul", rois, call.attr_float("spatial_scale", 1.0))
     scaled = calculate(call, "sub", scaled, offsets[convention])
 
-    def positions(dimension: int) -> Value:
-        """Return the positions of each region along H or W, [regions, bins * ratio]."""
+    def start_and_size(dimension: int) -> tuple[Value, Value]:
+        """Return where each region begins along H or W, and its length, [regions]."""
         start, end = (element(call, scaled, 1, 2 * corner + 1 - dimension) for corner in (0, 1))
         size = call.add("sub", end, start)
-        if not offsets[convention]:
-            size = calculate(call, "max", size, 1)
+        return start, size if offsets[convention] else calculate(call, "max", size, 1)
+
+    if ratio < 1:
+        sides = [Side(*start_and_size(d), bins[d], lengths[d]) for d in (0, 1)]
+        return region_means(call, x, numbers, *sides)
+
+    def positions(dimension: int) -> Value:
+        """Return the positions of each region along H or W, [regions, bins * ratio]."""
+        start, size = start_and_size(dimension)
         step = calculate(call, "div", column(call, size), bins[dimension])
         inside = (np.arange(bins[dimension] * ratio) % ratio + 0.5) / ratio
         bin_numbers = constant(np.repeat(np.arange(bins[dimension]), ratio).astype(DTYPES[x.dtype]))

@@ -261,3 +261,31 @@ def test_operators_that_need_the_length_are_refused_by_name(nodes: list[Node], w
     with pytest.raises((UnsupportedOp, MavcgError), match=words) as raised:
         import_model(model_of([*made, *nodes], inputs, ["y"], known), Path("m.onnx"))
     assert "node 'y'" in str(raised.value)
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_regions_that_remain_are_pooled_and_convolved(ratio: int) -> None:
+    """As a network with masks has it: of whose boxes a run decides the number, and what lies in them."""
+    nodes = [
+        node("NonMaxSuppression", "boxes scores most overlap least", "kept"),
+        node("Gather", "kept two", "number", axis=1),
+        node("Gather", "kept zero_index", "image", axis=1),
+        node("Squeeze", "boxes axis", "all_boxes"),
+        node("Gather", "all_boxes number", "regions"),
+        node("RoiAlign", "x regions image", "pooled", output_height=3, output_width=3, sampling_ratio=ratio),
+        node("Conv", "pooled w", "filtered", pads=[1, 1, 1, 1]),
+        node("Relu", "filtered", "rectified"),
+        node("ReduceMean", "rectified", "means", axes=[2, 3], keepdims=0),
+        node("MatMul", "means to_classes", "y"),
+    ]
+    draw = np.random.default_rng(0)
+    known = LIMITS | {"two": np.array(2), "zero_index": np.array(0), "axis": np.array([0])}
+    known |= {"w": sparse(1, 5, 4, 3, 3), "to_classes": sparse(2, 5, 2)}
+    for seed in (1, 2):
+        inputs = boxes_of(seed, 1, 2, 12) | {"x": draw.standard_normal((1, 4, 10, 10)).astype(np.float32)}
+        model = model_of(nodes, inputs, ["y"], known)
+        graph = import_model(model, Path("m.onnx"))
+        (have,) = graph.present(run(graph, *inputs.values()))
+        (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(inputs))
+        assert have.shape == want.shape and len(have) > 1
+        np.testing.assert_allclose(have, want, 1e-4, 1e-4)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.importers.onnx_file import import_onnx
+from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.one_node import assert_agrees, save
 
@@ -69,6 +70,29 @@ def test_regions(tmp_path: Path, mode: str, opset: int, scale: float) -> None:
     assert_agrees(path, x, regions, images)
 
 
+@pytest.mark.parametrize(("opset", "scale"), [(10, 1.0), (16, 1.0), (16, 0.5)])
+@pytest.mark.parametrize("images", [1, 2])
+def test_regions_with_as_many_positions_as_pixels(tmp_path: Path, opset: int, scale: float, images: int) -> None:
+    """Random regions; then those without pixels, across an edge, outside, and nearly the largest."""
+    random = np.random.default_rng(images)
+    x, numbers = floats(random, images, 3, 7, 9), random.integers(0, images, 24)
+    corners = random.uniform(-2, 12, (18, 2, 2)).astype(np.float32)
+    regions = np.concatenate([corners.min(1), corners.max(1)], 1)
+    others = [[4, 4, 4, 4], [5, 5, 2, 1], [-3, -3, 2, 2], [20, 20, 30, 30], [0, 0, 27, 27], [1, 1, 2, 6]]
+    regions = np.concatenate([regions, np.array(others, np.float32)])
+    attributes = {"output_height": 3, "output_width": 2, "sampling_ratio": 0, "spatial_scale": scale}
+    path = tmp_path / "m.onnx"
+    save(path, "RoiAlign", {"x": x, "r": regions, "b": numbers}, Y, opset, **attributes)
+
+    assert_agrees(path, x, regions, numbers)
+    graph = import_onnx(path)
+    far = regions.copy()
+    far[3] = [0, 0, 5, 80]
+    for wrong in ((x, far, numbers), (x, regions, numbers + images), (x, regions, numbers - images)):
+        with pytest.raises(MavcgError, match="of a dimension with"):
+            run(graph, *wrong)
+
+
 @settings(max_examples=examples(15, 5), deadline=None)
 @given(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2)]), st.booleans(), st.booleans(), st.integers(0, 1 << 20))
 def test_deformable_convolutions(
@@ -109,7 +133,7 @@ BAD: list[tuple[str, tuple[np.ndarray, ...], dict[str, Any], str]] = [
     ("GridSample", (X, GRID[0]), {}, "4 dimensions are needed"),
     ("GridSample", (X[None], np.zeros((1, 3, 3, 3, 3), np.float32)), {"mode": "cubic"}, "mode cubic in 3 dimensions"),
     ("GridSample", (X[:, :, :0], GRID), {}, "without elements"),
-    ("RoiAlign", (X, ROIS, NUMBER), {}, "sampling_ratio 0, which counts positions by the size of a region"),
+    ("RoiAlign", (X, ROIS, NUMBER), {"mode": "max"}, "the maximum with sampling_ratio 0, of the region's size"),
     ("RoiAlign", (X, ROIS[:, :3], NUMBER), {"sampling_ratio": 1}, "regions f32"),
     ("RoiAlign", (X, ROIS, NUMBER), {"sampling_ratio": 1, "mode": "min"}, "mode 'min'"),
     ("DeformConv", (X, W, OFFSET), {"group": 3}, "in 3 groups"),
