@@ -9,7 +9,7 @@ from mavcg.importers.caffe_ops.table import LAYERS
 from mavcg.importers.call import declared_at_build
 from mavcg.importers.onnx_loops import LOOPS
 from mavcg.importers.onnx_ops.table import HANDLERS as ONNX_HANDLERS
-from mavcg.importers.onnx_ops.table import MICROSOFT, ML
+from mavcg.importers.onnx_ops.table import MICROSOFT, ML, TRAINING
 from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_ops.table import HANDLERS as TFLITE_HANDLERS
 from mavcg.importers.tflite_variables import OPERATORS
@@ -37,12 +37,14 @@ OF_SUBGRAPHS = tuple(FileOperator(name, (), False) for name in (*OPERATORS, *CON
 
 def operators() -> dict[str, tuple[FileOperator, ...]]:
     """Return the operators of each format, in alphabetical order."""
-    onnx = {domain: {op: h for (d, op), h in ONNX_HANDLERS.items() if d == domain} for domain in ("", MICROSOFT, ML)}
+    domains = ("", MICROSOFT, ML, TRAINING)
+    onnx = {domain: {op: h for (d, op), h in ONNX_HANDLERS.items() if d == domain} for domain in domains}
     caffe = {"Input": FileOperator("Input", (), False)} | {name: FileOperator(name, (), False) for name in LAYERS}
     return {
         "onnx": tuple(sorted((*_operators_of({**onnx[""], **LOOPS}), BRANCH), key=lambda o: o.name)),
         f"onnx {MICROSOFT}": _operators_of(onnx[MICROSOFT]),
         f"onnx {ML}": _operators_of(onnx[ML]),
+        f"onnx {TRAINING}": _operators_of(onnx[TRAINING]),
         "tflite": tuple(sorted((*_operators_of(TFLITE_HANDLERS), *OF_SUBGRAPHS), key=lambda o: o.name)),
         "caffe": tuple(caffe[name] for name in sorted(caffe, key=str.lower)),
     }
@@ -57,6 +59,7 @@ TITLES = {
     "onnx": "ONNX operators; supported too are those that the standard or the file defines by others of these",
     "onnx com.microsoft": "Operators of onnxruntime's own domain (`com.microsoft`)",
     "onnx ai.onnx.ml": "Operators of ONNX's domain for trees and tables (`ai.onnx.ml`)",
+    "onnx ai.onnx.preview.training": "Updates of tensors by gradients (`ai.onnx.preview.training`)",
     "tflite": "TFLite",
     "caffe": "Caffe, layers of a prototxt in the spelling of today (`layer`) and before 2015 (`layers`)",
 }

@@ -7,7 +7,8 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import NodeCall, known_at_build
 from mavcg.importers.counted import cut_counted, is_counted
-from mavcg.importers.emitter import Value
+from mavcg.importers.emitter import NeedsConstant, Value
+from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.run_slices import cut_in_run
 
@@ -101,12 +102,15 @@ def slice_(call: OnnxCall) -> Results:
 
 
 def _slice_of_run(call: OnnxCall, x: Value, axes: Sequence[int] | None, steps: Sequence[int] | None) -> Value:
-    """Return a Slice of positions that a run brings."""
+    """Return a Slice of positions that a run brings. Raises: NeedsConstant where they have to be known."""
     starts, ends = call.input(1), call.input(2)
-    if starts.count is not None or ends.count is not None or set(steps or (1,)) != {1}:
-        raise call.unsupported(f"starts and ends of the run with steps {list(steps or ())}", "steps of 1")
     axes = call.axes(axes if axes is not None else range(starts.type.elements), x.rank)
-    return cut_in_run(call, x, axes, starts, ends)
+    try:
+        if starts.count is not None or ends.count is not None or set(steps or (1,)) != {1}:
+            raise call.unsupported(f"starts and ends of the run with steps {list(steps or ())}", "steps of 1")
+        return cut_in_run(call, x, axes, starts, ends)
+    except UnsupportedOp as error:
+        raise NeedsConstant(str(error), call.names[1 if starts.array is None else 2]) from error
 
 
 def _inside(length: int, start: int, end: int, step: int) -> tuple[int, int, int]:

@@ -9,6 +9,8 @@ from mavcg.importers.onnx_ops import (
     cached_attention,
     convolution,
     counting,
+    counts_of_words,
+    determinant,
     einsum,
     elementwise,
     features,
@@ -29,6 +31,7 @@ from mavcg.importers.onnx_ops import (
     selecting,
     selecting_boxes,
     shape,
+    training,
     transformers,
     trees,
 )
@@ -39,6 +42,8 @@ FAMILIES = (
     cached_attention,
     convolution,
     counting,
+    counts_of_words,
+    determinant,
     einsum,
     elementwise,
     fourier,
@@ -60,10 +65,12 @@ FAMILIES = (
 MICROSOFT = "com.microsoft"
 MICROSOFT_FAMILIES = (attention, block_weights, grouped_attention, microsoft, transformers)
 ML = "ai.onnx.ml"
+TRAINING = "ai.onnx.preview.training"
 ML_FAMILIES = (features, trees)
 
 HANDLERS: Mapping[tuple[str, str], DefinedHandler] = MappingProxyType(
     {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
     | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
     | {(ML, op): handler for family in ML_FAMILIES for op, handler in family.HANDLERS.items()}
+    | {(TRAINING, op): handler for op, handler in training.HANDLERS.items()}
 )

@@ -11,7 +11,14 @@ def test_operators_are_listed_by_format(tmp_path: Path) -> None:
 
     document = json.loads(build_in(tmp_path, "--operators", "--json"))
 
-    assert set(document) == {"onnx", "onnx com.microsoft", "onnx ai.onnx.ml", "tflite", "caffe"}
+    assert set(document) == {
+        "onnx",
+        "onnx com.microsoft",
+        "onnx ai.onnx.ml",
+        "onnx ai.onnx.preview.training",
+        "tflite",
+        "caffe",
+    }
     assert {"name": "TopK", "known_at_build": ["K"], "kind": "partly"} in document["onnx"]
     assert {"name": "Reshape", "known_at_build": ["shape"], "kind": "partly"} in document["onnx"]
     assert {"name": "CONV_2D", "known_at_build": [], "kind": "run"} in document["tflite"]

@@ -80,7 +80,12 @@ def test_regions_with_as_many_positions_as_pixels(tmp_path: Path, opset: int, sc
     regions = np.concatenate([corners.min(1), corners.max(1)], 1)
     others = [[4, 4, 4, 4], [5, 5, 2, 1], [-3, -3, 2, 2], [20, 20, 30, 30], [0, 0, 27, 27], [1, 1, 2, 6]]
     regions = np.concatenate([regions, np.array(others, np.float32)])
-    attributes = {"output_height": 3, "output_width": 2, "sampling_ratio": 0, "spatial_scale": scale}
+    attributes: dict[str, Any] = {
+        "output_height": 3,
+        "output_width": 2,
+        "sampling_ratio": 0,
+        "spatial_scale": scale,
+    }
     path = tmp_path / "m.onnx"
     save(path, "RoiAlign", {"x": x, "r": regions, "b": numbers}, Y, opset, **attributes)
 
