@@ -13,6 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.passes.graph.quantized import eight_bit
 from mavcg.reference import run
+from tests.conftest import examples
 from tests.mavcg.importers.tflite.conftest import Writer, litert
 
 OF_EIGHT_BITS = 0.02  # of the largest result: two roundings of activations to 8 bits, each by another scale
@@ -162,3 +163,18 @@ def test_computed_numbers_of_four_bits_are_refused(writer: Writer, check: Any) -
     y = writer.op("QUANTIZE", [writer.input((2, 8))], ("i4", 0.1, 0))
     with pytest.raises(MavcgError, match="int4"):
         check.load(writer.bytes(y))
+
+
+def test_damaged_blocks_end_in_an_error_or_a_graph(writer: Writer, check: Any) -> None:
+    """A bit of the file is changed, at many places."""
+    data = writer.bytes(dense(writer, 1, numbers_of(2, 64), scales_of(2, 2), 32))
+    rng = np.random.default_rng(0)
+    refused = 0
+    for place in rng.choice(len(data), examples(250, 25), replace=False):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        try:
+            check.load(bytes(damaged))
+        except MavcgError:
+            refused += 1
+    assert refused
