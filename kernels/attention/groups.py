@@ -7,6 +7,7 @@ no vector length, range of rows or greatest number of keys. A query that sees no
 Method: Milakov and Gimelshein, "Online normalizer calculation for softmax"; Dao et al., "FlashAttention".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -35,6 +36,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times, value_of
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
@@ -46,10 +48,8 @@ def emit_groups(b: ir.IRBuilder, machine: Machine, spec: Attention) -> None:
     names = ["query", "key", "value", "out"]
     names += [name for name, strides in (("mask", spec.mask), ("count", spec.count)) if strides is not None]
     names += ["sink"] * spec.sink
-    bounded = any(spec.per_index)
-    pointers = {name: operand(b, number, name) for number, name in enumerate([*names, *["length"] * bounded])}
-    length = b.zext(b.load(pointers["length"], align=4, typ=I32), I64, name="length") if bounded else const(0)
-    emitter = _QueryGroups(b, machine, spec, pointers, length)
+    pointers = {name: operand(b, number, name) for number, name in enumerate(names)}
+    emitter = _QueryGroups(b, machine, spec, pointers, load_numbers(b, spec.words, len(names)))
     _, begin, end, _ = b.function.args
     tokens, key_heads = emitter.tokens(), const(spec.heads[1])
 
@@ -77,13 +77,13 @@ class _KeyHead:
 
 @dataclass(frozen=True)
 class _QueryGroups:
-    """Emitter of groups of queries. pointers: of the operands, by name. length: of the bounded dimension."""
+    """Emitter of groups of queries. pointers: of the operands, by name. numbers: those that the run sets."""
 
     b: ir.IRBuilder
     machine: Machine
     spec: Attention
     pointers: dict[str, Value]
-    length: Value
+    numbers: RunNumbers
 
     @property
     def sharing(self) -> int:
@@ -97,14 +97,11 @@ class _QueryGroups:
 
     def tokens(self) -> Value:
         """Return the number of tokens of the queries."""
-        return self._number(self.spec.outer[1], self.spec.per_index[0])
-
-    def _number(self, most: int, per_index: int) -> Value:
-        return self.b.mul(self.length, const(per_index)) if per_index else const(most)
+        return value_of(self.numbers.at("outer.1", self.spec.outer[1]))
 
     def keys(self, batch: Value) -> Value:
         """Return the number of keys of a batch."""
-        b, most = self.b, self._number(self.spec.keys, self.spec.per_index[1])
+        b, most = self.b, value_of(self.numbers.at("keys", self.spec.keys))
         if self.spec.count is None:
             return most
         size, stride = self.spec.count
@@ -175,22 +172,31 @@ class _QueryGroups:
         within = b.sub(query, b.mul(token, sharing))
         return token, b.add(b.mul(at.head, sharing), within, name="query_head")
 
-    def _place(self, name: str, at: _KeyHead, strides: tuple[int, ...], token: Value, head: Value, size: int) -> Value:
+    def _place(self, name: str, at: _KeyHead, token: Value, head: Value) -> Value:
+        """Return the address of a token's head in an operand: query, key, value or out."""
+        dtype = self.spec.cache_dtype if name in ("key", "value") else self.spec.dtypes[0]
+        return self._at(name, (at.batch, token, head), (0, 1, 2), DTYPES[dtype].itemsize)
+
+    def _in_mask(self, indices: Sequence[Value], dims: Sequence[int]) -> Value:
+        """Return the address of the mask's element at indices of some of its dimensions, 0 of the others."""
+        return self._at("mask", indices, dims, DTYPES[self.spec.dtypes[1]].itemsize)
+
+    def _at(self, name: str, indices: Sequence[Value], dims: Sequence[int], size: int) -> Value:
         b, offset = self.b, const(0)
-        for index, stride in zip((at.batch, token, head), strides, strict=False):
-            offset = b.add(offset, scale_index(b, index, stride * size))
+        strides = self.numbers.along(name, getattr(self.spec, name))
+        for index, dim in zip(indices, dims, strict=True):
+            offset = b.add(offset, times(b, index, strides[dim], size))
         return address(b, self.pointers[name], offset, name)
 
     def _block_pointers(self, at: _KeyHead, key: Value) -> dict[str, Value]:
         """Return the addresses of a block's first key and value, and of its mask where all queries have the same."""
-        spec, item = self.spec, DTYPES[self.spec.cache_dtype].itemsize
+        spec = self.spec
         pointers = {
-            "key": self._place("key", at, spec.key, key, at.head, item),
-            "value": self._place("value", at, spec.value, key, at.head, item),
+            "key": self._place("key", at, key, at.head),
+            "value": self._place("value", at, key, at.head),
         }
         if spec.mask is not None:
-            strides = (spec.mask[0], spec.mask[3], 0)
-            pointers["mask"] = self._place("mask", at, strides, key, const(0), DTYPES[spec.dtypes[1]].itemsize)
+            pointers["mask"] = self._in_mask((at.batch, key), (0, 3))
         return pointers
 
     def _load_queries(self, at: _KeyHead, first: Value, last: Value, lanes: Lanes, scratch: Scratch) -> None:
@@ -201,7 +207,7 @@ class _QueryGroups:
 
         def lane(number: Value) -> None:
             token, head = self._token_and_head(at, minimum(b, b.add(first, number), last))
-            source = self._place("query", at, spec.query, token, head, self.item)
+            source = self._place("query", at, token, head)
             target = address(b, scratch.queries, scale_index(b, number, F32_BYTES))
             if spec.causal:
                 seen = b.trunc(b.add(token, b.sub(at.keys, at.tokens)), I32, name="last_seen")
@@ -229,7 +235,7 @@ class _QueryGroups:
 
         def lane(number: Value) -> None:
             token, head = self._token_and_head(at, minimum(b, b.add(first, number), last))
-            row = self._place("mask", at, (mask[0], mask[2], mask[1]), token, head, size)
+            row = self._in_mask((at.batch, token, head), (0, 2, 1))
             source = address(b, row, scale_index(b, block.first, mask[3] * size))
             target = address(b, scratch.mask, scale_index(b, number, F32_BYTES))
 
@@ -260,7 +266,7 @@ class _QueryGroups:
 
         def lane(number: Value) -> None:
             token, head = self._token_and_head(at, b.add(first, number))
-            target = self._place("out", at, spec.out, token, head, self.item)
+            target = self._place("out", at, token, head)
             source = address(b, scratch.outputs, scale_index(b, number, F32_BYTES))
 
             def element(i: Value) -> None:

@@ -11,7 +11,7 @@ value, mask, count, scale=.., causal=..), of which mask and count may be absent.
 
 from dataclasses import dataclass
 
-from mavcg.specs.kernel import F32_BYTES, KernelSpec
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -27,13 +27,13 @@ class Attention(KernelSpec):
     outer: (batch, tokens of a query). keys: number of keys, or the most. heads: (of queries, of keys). sizes: elements
     of a head of (query and key, value and out). query, key, value, out: strides of batch, token, head and element, in
     elements. mask: strides of batch, head, token and key, 0 to broadcast; None: there is none. dtypes: of query, key,
-    value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. per_index: tokens and
-    keys for each index of the bounded dimension, whose length an operand gives; 0 where their number is fixed. window:
+    value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. reserved: zeros. window:
     most keys that a causal query sees, its own the last; 0: all. softcap: scores become softcap * tanh(score /
     softcap); 0: they stay. sink: True if each head of queries has the score of a further key, f32, that has no value.
     zero_unseen: True if a query that sees no key gives 0, False if NaN. stored: the type of key and value, "i8" beside
-    f32 queries; "": that of the query. A row of work is a token's queries of one head of keys; rows are in the order of
-    batch, head, token. Operands: query, key, value, out, mask?, count?, sink?, length?.
+    f32 queries; "": that of the query. words: numbers that a run sets, of tokens and keys, and strides of batches and
+    heads. A row of work is a token's queries of one head of keys; rows are in the order of batch, head, token.
+    Operands: query, key, value, out, mask?, count?, sink?, words.
     """
 
     outer: tuple[int, int]
@@ -49,12 +49,13 @@ class Attention(KernelSpec):
     causal: bool = False
     count: tuple[int, int] | None = None
     dtypes: tuple[str, str] = ("f32", "f32")
-    per_index: tuple[int, int] = (0, 0)
+    reserved: tuple[int, int] = (0, 0)
     window: int = 0
     softcap: float = 0.0
     sink: bool = False
     zero_unseen: bool = False
     stored: str = ""
+    words: Words = ()
 
     @property
     def cache_dtype(self) -> str:

@@ -20,9 +20,9 @@ from mavcg.kernels.builder.emit import (
     lanes_and_element,
     load_vector,
     repeat,
-    scale_index,
     vector,
 )
+from mavcg.kernels.builder.run_numbers import Number, RunNumbers, times, value_of
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
@@ -65,8 +65,25 @@ class Nest:
         return prod(self.shape)
 
 
+@dataclass(frozen=True)
+class NestNumbers:
+    """The lengths and strides of a nest, some of which a run may set."""
+
+    shape: tuple[Number, ...]
+    strides: tuple[tuple[Number, ...], ...]
+
+
+def nest_numbers(numbers: RunNumbers, nest: Nest, path: str = "nest") -> NestNumbers:
+    """Return the numbers of a nest that lies in a spec at a path."""
+    strides = (numbers.along(f"{path}.strides.{i}", each) for i, each in enumerate(nest.strides))
+    return NestNumbers(numbers.along(f"{path}.shape", nest.shape), tuple(strides))
+
+
 class NestKernel(KernelSpec):
-    """Base of the specs of kernels that visit the elements of a nest, a block of its rows after the other."""
+    """Base of the specs of kernels that visit the elements of a nest, a block of its rows after the other.
+
+    Those whose nest a run may set have a field `words` (run_numbers.py).
+    """
 
     nest: Nest
 
@@ -121,24 +138,24 @@ class Line:
     """
 
     begin: ir.Value
-    length: int
+    length: Number
     block: int
 
     def end(self, b: ir.IRBuilder) -> ir.Value:
         """Return the index after the run's last element."""
-        if self.block >= self.length:
+        if isinstance(self.length, int) and self.block >= self.length:
             return const(self.length)
-        return minimum(b, b.add(self.begin, const(self.block)), const(self.length), "run_end")
+        return minimum(b, b.add(self.begin, const(self.block)), value_of(self.length), "run_end")
 
 
 Inner = Callable[[list[ir.Value], Line], None]
 
 
-def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[int]) -> list[ir.Value]:
+def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[Number]) -> list[ir.Value]:
     """Return the indices of the dimensions `lengths` whose row-major flattened index is `index`."""
     indices: list[ir.Value] = []
     for at in range(len(lengths) - 1, 0, -1):
-        length = const(lengths[at])
+        length = value_of(lengths[at])
         rest = b.udiv(index, length, name=f"rest_{at}")
         indices.insert(0, b.sub(index, b.mul(rest, length), name=f"index_{at}"))
         index = rest
@@ -148,13 +165,13 @@ def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[int]) -> list[ir.
 def advance(
     b: ir.IRBuilder,
     pointers: Sequence[ir.Value],
-    steps: Sequence[int],
+    steps: Sequence[Number],
     index: ir.Value,
     item_bytes: Sequence[int],
 ) -> list[ir.Value]:
     """Return each pointer advanced by index * step elements. item_bytes: element size of each operand."""
     return [
-        address(b, pointer, scale_index(b, index, step * size)) if step else pointer
+        pointer if isinstance(step, int) and not step else address(b, pointer, times(b, index, step, size))
         for pointer, step, size in zip(pointers, steps, item_bytes, strict=True)
     ]
 
@@ -170,28 +187,40 @@ def maximum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, name: str = "") -> ir.Val
 
 
 def nest_rows(
-    b: ir.IRBuilder, nest: Nest, pointers: Sequence[ir.Value], item_bytes: Sequence[int], inner: Inner
+    b: ir.IRBuilder,
+    nest: Nest,
+    pointers: Sequence[ir.Value],
+    item_bytes: Sequence[int],
+    inner: Inner,
+    numbers: NestNumbers | None = None,
 ) -> None:
     """Emit the loops over the kernel's range of rows and the dimensions inside; `inner` emits each run of elements.
 
-    inner: gets the address of each operand at index 0 of the innermost dimension, and the run. The caller ends the
-    function.
+    inner: gets the address of each operand at index 0 of the innermost dimension, and the run. numbers: lengths and
+    strides, if a run sets some. The caller ends the function.
     """
     at, block = nest.row_split
-    lengths, last = nest.shape, len(nest.shape) - 1
-    blocks = -(-lengths[at] // block)
+    numbers = numbers or NestNumbers(nest.shape, nest.strides)
+    lengths, last = numbers.shape, len(nest.shape) - 1
+    split = lengths[at]
+    in_blocks = not isinstance(split, int) or split > block
+    blocks: Number = 1
+    if isinstance(split, int):
+        blocks = -(-split // block)
+    else:
+        blocks = b.udiv(b.add(split, const(block - 1)), const(block), name="blocks")
 
-    def steps(dim: int) -> list[int]:
-        return [s[dim] for s in nest.strides]
+    def steps(dim: int) -> list[Number]:
+        return [s[dim] for s in numbers.strides]
 
     def loops(dim: int, addresses: list[ir.Value]) -> None:
         if dim == last:
-            inner(addresses, Line(const(0), lengths[last], lengths[last]))
+            inner(addresses, Line(const(0), lengths[last], nest.shape[last]))
             return
         repeat(
             b,
             0,
-            lengths[dim],
+            value_of(lengths[dim]),
             lambda i: loops(dim + 1, advance(b, addresses, steps(dim), i, item_bytes)),
             f"i{dim}",
         )
@@ -201,12 +230,12 @@ def nest_rows(
         addresses = list(pointers)
         for dim, i in enumerate(outer[:-1]):
             addresses = advance(b, addresses, steps(dim), i, item_bytes)
-        begin = b.mul(outer[-1], const(block), name="begin_in_row") if blocks > 1 else const(0)
+        begin = b.mul(outer[-1], const(block), name="begin_in_row") if in_blocks else const(0)
         if at == last:
             inner(addresses, Line(begin, lengths[last], block))
             return
-        end: ir.Value = const(lengths[at])
-        if blocks > 1:
+        end = value_of(split)
+        if in_blocks:
             end = minimum(b, b.add(begin, const(block)), end, "end_in_row")
         repeat(b, begin, end, lambda i: loops(at + 1, advance(b, addresses, steps(at), i, item_bytes)), f"i{at}")
 
@@ -218,8 +247,12 @@ def along_line(
 ) -> None:
     """Emit body(index, vectors, used lanes) along a run, in vectors of `lanes`.
 
-    `body` is emitted for `unroll` vectors at a time, for one vector, and for the line's tail, a partial vector.
+    `body` is emitted for `unroll` vectors at a time, for one vector, and for the line's tail: a partial vector, or, of
+    a line whose length a run sets, one element after the other.
     """
+    if not isinstance(line.length, int):
+        _along_run(b, line, lanes, unroll, body)
+        return
     whole = line.length // lanes * lanes
     tail = line.length - whole
     blocked = line.block < line.length
@@ -243,6 +276,20 @@ def along_line(
         last = b.icmp_signed(">", b.add(line.begin, const(line.block)), const(whole), name="holds_tail")
         with b.if_then(last):
             body(const(whole), 1, tail)
+
+
+def _along_run(
+    b: ir.IRBuilder, line: Line, lanes: int, unroll: int, body: Callable[[ir.Value, int, int], None]
+) -> None:
+    """Emit along_line for a line whose length a run sets."""
+    begin, end = line.begin, line.end(b)
+    for count in dict.fromkeys((unroll, 1)):
+        step = count * lanes
+        groups = b.sub(b.sub(end, begin), b.urem(b.sub(end, begin), const(step)))
+        middle = b.add(begin, groups, name="groups_end")
+        repeat(b, begin, middle, lambda i, count=count: body(i, count, lanes), "group", step)  # type: ignore[misc]
+        begin = middle
+    repeat(b, begin, end, lambda i: body(i, 1, 1), "element")
 
 
 def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, used: int, name: str = "") -> ir.Value:

@@ -28,10 +28,12 @@ from mavcg.kernels.builder.nest import (
     decode,
     load_lanes,
     minimum,
+    nest_numbers,
     nest_rows,
     store_lanes,
 )
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, dense_strides
+from mavcg.kernels.builder.run_numbers import load_numbers, times
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words, dense_strides
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -41,13 +43,15 @@ from mavcg.specs.serialize import spec_format
 class CopySpec(NestKernel):
     """A copy target[..] = source[..]. nest: loops with the strides of source and target. Offsets are in elements.
 
-    A stride of the source may be 0 or negative.
+    A stride of the source may be 0 or negative. words: numbers of nest and offsets that a run sets. Operands: source,
+    target, words.
     """
 
     item_bytes: int
     nest: Nest
     source_offset: int = 0
     target_offset: int = 0
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -100,9 +104,14 @@ def emit_copy(module: ir.Module, spec: CopySpec, machine: Machine) -> ir.Functio
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
     typ = ir.IntType(size * 8)
-    source = address(b, operand(b, 0, "source"), spec.source_offset * size)
-    target = address(b, operand(b, 1, "target"), spec.target_offset * size)
-    from_step, to_step = (strides[-1] for strides in spec.nest.strides)
+    numbers = load_numbers(b, spec.words, 2)
+    nest = nest_numbers(numbers, spec.nest)
+    starts = numbers.at("source_offset", spec.source_offset), numbers.at("target_offset", spec.target_offset)
+    source, target = (
+        address(b, operand(b, i, name), times(b, const(size), start))
+        for i, (name, start) in enumerate(zip(("source", "target"), starts, strict=True))
+    )
+    from_step, to_step = (strides[-1] for strides in nest.strides)
     lanes = machine.vector_bytes // size
 
     def dense(addresses: list[ir.Value], line: Line) -> None:
@@ -121,14 +130,13 @@ def emit_copy(module: ir.Module, spec: CopySpec, machine: Machine) -> ir.Functio
 
     def copy_strided(addresses: list[ir.Value], line: Line) -> None:
         def emit_element(index: ir.Value) -> None:
-            value = load_vector(b, address(b, addresses[0], scale_index(b, index, from_step * size)), typ, name="value")
-            store_vector(b, value, address(b, addresses[1], scale_index(b, index, to_step * size)))
+            value = load_vector(b, address(b, addresses[0], times(b, index, from_step, size)), typ, name="value")
+            store_vector(b, value, address(b, addresses[1], times(b, index, to_step, size)))
 
         repeat(b, line.begin, line.end(b), emit_element, "element")
 
-    nest_rows(
-        b, spec.nest, (source, target), (size, size), dense if to_step == 1 and from_step in (0, 1) else copy_strided
-    )
+    inner = dense if to_step == 1 and from_step in (0, 1) else copy_strided
+    nest_rows(b, spec.nest, (source, target), (size, size), inner, nest)
     b.ret_void()
     return function
 

@@ -44,11 +44,13 @@ from mavcg.kernels.builder.nest import (
     broadcast_strides,
     collapse,
     load_lanes,
+    nest_numbers,
     nest_rows,
     store_lanes,
 )
+from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.ops.elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS
-from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
 _CHEAP = (
@@ -84,13 +86,15 @@ class ElementwiseSpec(NestKernel):
     """An element-wise operator, output = op(inputs).
 
     args: the operator's parameters, as COMPUTE takes them. dtypes: types of the inputs, then of the output. nest: loops
-    with the strides of the inputs, 0 where they are broadcast, then of the output.
+    with the strides of the inputs, 0 where they are broadcast, then of the output. words: numbers of the nest that a
+    run sets. Operands: inputs, output, words.
     """
 
     op: str
     args: tuple[float, ...]
     dtypes: tuple[str, ...]
     nest: Nest
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -179,7 +183,8 @@ def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine)
     types = [TYPES[dtype] for dtype in spec.dtypes]
     sizes = [element_bytes(typ) for typ in types]
     pointers = [operand(b, i) for i in range(len(types))]
-    steps = [strides[-1] for strides in spec.nest.strides]
+    nest = nest_numbers(load_numbers(b, spec.words, len(types)), spec.nest)
+    steps = [strides[-1] for strides in nest.strides]
     lanes = machine.vector_bytes // max(sizes)
     compute = partial(_compute_of(spec), b, spec.args, spec.dtypes)
 
@@ -210,7 +215,7 @@ def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine)
     def singly(addresses: list[ir.Value], line: Line) -> None:
         def emit_element(index: ir.Value) -> None:
             at = [
-                address(b, pointer, scale_index(b, index, step * size))
+                address(b, pointer, times(b, index, step, size))
                 for pointer, step, size in zip(addresses, steps, sizes, strict=True)
             ]
             values = [load_vector(b, pointer, typ) for pointer, typ in zip(at[:-1], types, strict=False)]
@@ -219,7 +224,7 @@ def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine)
         repeat(b, line.begin, line.end(b), emit_element, "element")
 
     in_vectors = steps[-1] == 1 and all(step in (0, 1) for step in steps) and not _is_scalar_only(spec)
-    nest_rows(b, spec.nest, pointers, sizes, vectors if in_vectors else singly)
+    nest_rows(b, spec.nest, pointers, sizes, vectors if in_vectors else singly, nest)
     b.ret_void()
     return function
 

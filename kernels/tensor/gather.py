@@ -28,10 +28,12 @@ from mavcg.kernels.builder.nest import (
     load_lanes,
     maximum,
     minimum,
+    nest_numbers,
     nest_rows,
     store_lanes,
 )
-from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
 
@@ -42,7 +44,7 @@ class GatherSpec(NestKernel):
 
     nest: loops with the strides of x without that axis, of indices, of the output. index_bytes: 4 or 8. length, step:
     length and stride of x along the axis, in elements. An index out of range is clamped, so that no other memory is
-    read.
+    read. words: length and numbers of the nest that a run sets. Operands: x, indices, output, words.
     """
 
     item_bytes: int
@@ -50,6 +52,7 @@ class GatherSpec(NestKernel):
     index_bytes: int
     length: int
     step: int
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -74,13 +77,14 @@ def _lower_gather(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
 
-def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: int) -> ir.Value:
+def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: Number) -> ir.Value:
     """Return an index loaded from memory, clamped to 0 .. length - 1; a negative index counts from the end."""
     index = load_vector(b, pointer, ir.IntType(index_bytes * 8), name="index")
     if index_bytes < 8:
         index = b.sext(index, I64)
-    index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, const(length)), index)
-    return minimum(b, maximum(b, index, const(0)), const(length - 1), "index_inside")
+    index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, value_of(length)), index)
+    last = const(length - 1) if isinstance(length, int) else b.sub(length, const(1))
+    return minimum(b, maximum(b, index, const(0)), last, "index_inside")
 
 
 def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Function:
@@ -90,10 +94,12 @@ def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Fun
     size = spec.item_bytes
     typ, lanes = ir.IntType(size * 8), machine.vector_bytes // size
     sizes = (size, spec.index_bytes, size)
-    x_step, index_step, out_step = (strides[-1] for strides in spec.nest.strides)
+    numbers = load_numbers(b, spec.words, 3)
+    nest, length = nest_numbers(numbers, spec.nest), numbers.at("length", spec.length)
+    x_step, index_step, out_step = (strides[-1] for strides in nest.strides)
 
     def element_address(x: ir.Value, index_place: ir.Value) -> ir.Value:
-        index = index_at(b, index_place, spec.index_bytes, spec.length)
+        index = index_at(b, index_place, spec.index_bytes, length)
         return address(b, x, scale_index(b, index, spec.step * size), "chosen")
 
     def lines(addresses: list[ir.Value], line: Line) -> None:
@@ -110,7 +116,7 @@ def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Fun
     def singly(addresses: list[ir.Value], line: Line) -> None:
         def emit_element(at: ir.Value) -> None:
             x, index, out = (
-                address(b, pointer, scale_index(b, at, step * item))
+                address(b, pointer, times(b, at, step, item))
                 for pointer, step, item in zip(addresses, (x_step, index_step, out_step), sizes, strict=True)
             )
             store_vector(b, load_vector(b, element_address(x, index), typ, name="value"), out)
@@ -118,7 +124,7 @@ def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Fun
         repeat(b, line.begin, line.end(b), emit_element, "element")
 
     pointers = [operand(b, i, name) for i, name in enumerate(("x", "indices", "out"))]
-    nest_rows(b, spec.nest, pointers, sizes, lines if (x_step, index_step, out_step) == (1, 0, 1) else singly)
+    nest_rows(b, spec.nest, pointers, sizes, lines if (x_step, index_step, out_step) == (1, 0, 1) else singly, nest)
     b.ret_void()
     return function
 

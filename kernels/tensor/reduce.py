@@ -28,7 +28,6 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     kernel_function,
     lanes_and_element,
-    length_times,
     load_vector,
     number,
     operand,
@@ -39,9 +38,10 @@ from mavcg.kernels.builder.emit import (
     vector,
     with_element,
 )
-from mavcg.kernels.builder.nest import Nest, collapse, decode
+from mavcg.kernels.builder.nest import Nest, collapse, decode, nest_numbers
+from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.kernels.tensor.terms import PARTS, Combine, Reduction, total_of, walk, walk_in_parts
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -56,9 +56,10 @@ class Reduce(KernelSpec):
     """A reduction over axes; kind: sum, mean, max, min or prod.
 
     kept: loops over the outputs with strides of x and out. reduced: loops over the terms with x's strides, row-major.
-    along: True if the innermost kept loop is contiguous in x and out, so that vectors run along it. per_index: terms of
-    the outermost loop for each index of the bounded dimension, whose length an operand gives; 0: their number is fixed.
-    A row of work is one output, or, where along, a line of outputs. Operands: x, out, length?.
+    along: True if the innermost kept loop is contiguous in x and out, so that vectors run along it. reserved: 0. words:
+    numbers of the kept loops that a run sets, but not the length of a line, and the number of iterations of the
+    outermost loop over the terms. A row of work is one output, or, where along, a line of outputs. Operands: x, out,
+    words.
     """
 
     kind: str
@@ -66,7 +67,8 @@ class Reduce(KernelSpec):
     kept: Nest
     reduced: Nest
     along: bool
-    per_index: int = 0
+    reserved: int = 0
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -160,7 +162,8 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
-    outermost = _outermost_terms(b, spec)
+    numbers = load_numbers(b, spec.words, 2)
+    kept, outermost = nest_numbers(numbers, spec.kept, "kept"), numbers.values.get("reduced.shape.0")
 
     wide_sum = spec.dtype == "f32" or spec.dtype in HALVES
     parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and wide_sum else PARTS
@@ -183,13 +186,13 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         mean = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
         return mean if partial == typ else b.trunc(mean, with_element(value, typ))
 
-    outer = spec.kept.shape[:-1] if spec.along else spec.kept.shape
+    outer = kept.shape[:-1] if spec.along else kept.shape
 
     def row(index: Value) -> None:
         from_, to = x, out
-        for i, x_step, out_step in zip(decode(b, index, outer), *spec.kept.strides, strict=False):
-            from_ = address(b, from_, scale_index(b, i, x_step * size))
-            to = address(b, to, scale_index(b, i, out_step * size))
+        for i, x_step, out_step in zip(decode(b, index, outer), *kept.strides, strict=False):
+            from_ = address(b, from_, times(b, i, x_step, size))
+            to = address(b, to, times(b, i, out_step, size))
         if spec.along:
             line(from_, to)
         else:
@@ -224,13 +227,6 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
             group(const(done), 1, length - done)
 
     return finish_rows(b, row)
-
-
-def _outermost_terms(b: ir.IRBuilder, spec: Reduce) -> Value | None:
-    """Return the number of iterations of the outermost loop over the terms; None where it is that of the spec."""
-    if not spec.per_index:
-        return None
-    return length_times(b, 2, spec.per_index)
 
 
 def _number_of_terms(b: ir.IRBuilder, nest: Nest, outermost: Value, like: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Plans a library with a bounded dimension: `mavcg build MODEL --shape x=1x1..512x384` (docs/lengths.md)."""
+"""Plans a library with bounded dimensions: `mavcg build MODEL --shape x=1x1..512x384` (docs/lengths.md)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,11 +13,12 @@ from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.importers.declared_shapes import GivenShapes
-from mavcg.importers.load import dimension_name, import_model
+from mavcg.importers.load import import_model
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
-from mavcg.model.bounded_graph import check_graphs
-from mavcg.model.bounded_values import with_length_input, without_length_input
+from mavcg.model.bounded_graph import sampled_graphs
+from mavcg.model.bounded_shapes import NamedShapes, named_shapes
+from mavcg.model.bounded_values import with_length_inputs, without_length_inputs
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.sizes import BoundedShapes
@@ -25,78 +26,66 @@ from mavcg.model.stages import LAY_OUT, optimise_graph, run_stages
 from mavcg.passes.graph.attention import fuse_attention
 from mavcg.passes.graph.states import pair_states, without_counts
 from mavcg.specs.count import Count
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.dimension import Dimension, dimensions_text, remedy_text
+from mavcg.specs.fit_count import Lengths
 from mavcg.specs.model_program import Program
 
 
 def plan_bounded(request: ModelRequest, bounds: BoundedShapes, name: str, progress: Progress) -> Plan:
-    """Read a model for the longest length of its bounded dimension and for others, and plan its library.
+    """Read a model for the longest lengths of its bounded dimensions and for others, and plan its library.
 
-    Every kernel is the default of its family: the same for all lengths. Raises: MavcgError naming the node that cannot
-    be computed for the first rows alone, and as build_model.
+    Every kernel is the default of its family: the same for all lengths. Raises: MavcgError naming the node that has no
+    kernel for all lengths, and as build_model.
     """
-    dimension = _dimension(request, bounds)
-    read = with_length_input(partial(_read, request, bounds, name), dimension)
+    shapes = named_shapes(request.model, bounds)
+    dimensions = shapes.dimensions
+    read = with_length_inputs(partial(_read, request, shapes, f"--shape {bounds}", name), dimensions)
     progress(f"reading {request.model.name}, {bounds}")
-    most = read(dimension.most)
-    dump("import", most)
-    checked = check_graphs(most, read, dimension)
-    _check_states(most, checked.other, dimension)
-    axes = {name: _if_counted(checked.axes[name]) for name in (*most.inputs, *most.outputs)}
+    sampled = sampled_graphs(read, dimensions)
+    dump("import", sampled.graphs[0])
+    _check_states(sampled.graphs, dimensions)
+    ends = (*sampled.graphs[0].inputs, *sampled.graphs[0].outputs)
+    axes = {name: _if_counted(sampled.axes[name]) for name in ends}
     context = replace(plan_context(request, progress), depth_first=OFF, question=ModelQuestion(ENGINE))
     # Attention between tokens has no other kernel, so a model that quantizes at run time has its roundings, too.
-    fused = [fuse_attention(graph, dynamic=True) for graph in (most, checked.other)]
-    longest = optimise_graph(Plan(fused[0], context.board.machines), context)
+    most, *others = (fuse_attention(graph, dynamic=True) for graph in sampled.graphs)
+    longest = optimise_graph(Plan(most, context.board.machines), context)
     longest = replace(longest, graph=order_nodes(longest.graph).graph)
-    shorter = _in_order(optimise_graph(Plan(fused[1]), context).graph, longest.graph, dimension)
+    shorter = [in_order(optimise_graph(Plan(other), context).graph, longest.graph, dimensions) for other in others]
     packing = packing_for(context.board.target, context.board.machines.values())
-    lowered = [without_state_copies(lower_graph(graph, packing)) for graph in (longest.graph, shorter)]
-    free = with_free_rows(lowered[0], lowered[1], dimension, checked.length, checked.axes, checked.windows)
+    lowered = [without_state_copies(lower_graph(graph, packing)) for graph in (longest.graph, *shorter)]
+    free = with_free_rows(lowered, sampled.samples, dimensions, sampled.axes, sampled.windows)
     dump("lower", free.lowered)
     plan = replace(longest, lowered=free.lowered, selection={"strategy": ENGINE})
     plan = run_stages(plan, context, LAY_OUT)
-    program = without_length_input(plan.program, dimension)
+    program = without_length_inputs(plan.program, dimensions)
     # Parts of rows would lie in another order than indices.
     assert all(step.rows == low.spec.rows for step, low in zip(program.steps, free.lowered.steps, strict=True))
     loops = tuple(replace(loop, trip_count=c) for loop, c in zip(program.loops, free.trips, strict=True))
-    return replace(plan, program=_with_counts(replace(program, loops=loops), [dimension], free.counts, axes))
+    return replace(plan, program=_with_counts(replace(program, loops=loops), dimensions, free.counts, axes))
 
 
-def _read(request: ModelRequest, bounds: BoundedShapes, name: str, length: int) -> Graph:
-    """Return the model's graph for a length. name: of the graph."""
+def _read(request: ModelRequest, shapes: NamedShapes, option: str, name: str, lengths: Lengths) -> Graph:
+    """Return the model's graph for lengths of its dimensions. option: that gave the shapes. name: of the graph."""
     ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
     # A loop of any number of iterations, so that graphs of all lengths have it.
-    graph = import_model(request.model, GivenShapes(bounds.at(length), ignore), request.weights, True, 1)
-    graph = without_counts(graph, f"--shape {bounds}: outputs follow from this length alone")
+    graph = import_model(request.model, GivenShapes(shapes.at(lengths), ignore), request.weights, True, 1)
+    graph = without_counts(graph, f"{option}: outputs follow from these lengths alone")
     return pair_states(replace(graph, name=name), request.states)
 
 
-def _dimension(request: ModelRequest, bounds: BoundedShapes) -> Dimension:
-    """Return the bounded dimension with its name in the file. Raises: MavcgError for names of several dimensions."""
-    places = [(name, i) for name, shape in bounds.shapes.items() for i, length in enumerate(shape) if length is None]
-    names = dict.fromkeys(dimension_name(request.model, *place) for place in places)
-    own = {f"{name}.{i}" for name, i in places}
-    named = [name for name in names if name not in own] or [next(iter(names))]
-    if len(named) > 1:
-        raise MavcgError(
-            f"--shape {bounds}: {' and '.join(named)} are several bounded dimensions of the file, and a library has "
-            "one; give the others one length, or all of them lists of lengths, as 1,4,8"
-        )
-    return Dimension(named[0], bounds.least, bounds.most)
-
-
-def _check_states(most: Graph, other: Graph, dimension: Dimension) -> None:
-    """Raise MavcgError for a state whose shape follows from the length: its memory is that of one shape."""
-    for state in most.states:
-        longest = most.types[state.input]
-        if longest != other.types[state.input]:
+def _check_states(graphs: Sequence[Graph], dimensions: Sequence[Dimension]) -> None:
+    """Raise MavcgError for a state whose shape follows from a length: its memory is that of one shape."""
+    for state in graphs[0].states:
+        longest = graphs[0].types[state.input]
+        if any(graph.types[state.input] != longest for graph in graphs):
             raise MavcgError(
-                f"--state {state.input}={state.output}: {longest} has the bounded dimension {dimension}, and a state "
+                f"--state {state.input}={state.output}: {longest} has the {dimensions_text(dimensions)}, and a state "
                 "has one shape; give that axis one length, or leave the pair to the caller"
             )
 
 
-def _in_order(graph: Graph, like: Graph, dimension: Dimension) -> Graph:
+def in_order(graph: Graph, like: Graph, dimensions: Sequence[Dimension]) -> Graph:
     """Return a graph with its nodes in the order of `like`. Raises: MavcgError for a node that one of them lacks."""
     nodes = {node.outputs: node for node in graph.nodes}
     missing = next((node for node in like.nodes if node.outputs not in nodes), None)
@@ -104,7 +93,7 @@ def _in_order(graph: Graph, like: Graph, dimension: Dimension) -> Graph:
         node = missing or like.nodes[0]
         raise MavcgError(
             f"node '{node.origin or node.outputs[0]}' ({node.op}): the graph is rewritten otherwise at another length "
-            f"of the bounded dimension {dimension}; give a list of lengths in its place, for a size of each"
+            f"of the {dimensions_text(dimensions)}; {remedy_text(dimensions)}"
         )
     return replace(graph, nodes=tuple(nodes[node.outputs] for node in like.nodes))
 

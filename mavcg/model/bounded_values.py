@@ -1,24 +1,29 @@
 """Numbers that a file computes from the length of a bounded dimension, such as a divisor by the number of tokens.
 
 They are folded when the file is read for one length, to constants that differ from length to length. Here they become
-operators on one more input of the graph, the length, which no caller passes: the engine has it in a word of the context
-(word_of_length).
+operators on one more input of the graph, the length, which no caller passes: the engine has it in a word of the
+context.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node, TensorType
-from mavcg.model.bounded_graph import ReadGraph, sampled_lengths
+from mavcg.model.bounded_graph import ReadGraph, kernel_samples
 from mavcg.ops import make_node
 from mavcg.specs.count import Length
 from mavcg.specs.dimension import Dimension
+from mavcg.specs.fit_count import Lengths
 from mavcg.specs.model_program import OperandAddress, Program
 
-LENGTH = "length of a run"  # name of the input; no name of a format has spaces there, and import would rename this one
+
+def length_input(dimension: str) -> str:
+    """Return the name of the input with a dimension's length; no name of a format has spaces there, and import would
+    rename this one."""
+    return f"length of {dimension}"
 
 
 @dataclass(frozen=True)
@@ -33,21 +38,33 @@ class _Affine:
         return np.full(like.shape, self.scale * length + self.offset).astype(like.dtype)
 
 
-def with_length_input(read: ReadGraph, dimension: Dimension) -> ReadGraph:
-    """Return a function that reads the graph for a length with the numbers that follow from it as operators.
+def with_length_inputs(read: ReadGraph, dimensions: Sequence[Dimension]) -> ReadGraph:
+    """Return a function that reads the graph for lengths with the numbers that follow from them as operators.
 
-    Numbers of which the longest and another length say that they are scale * length + offset, with integers, are
-    replaced in the graph of a length where they are that there, too; other constants stay as they are.
+    A number that changes with one length alone, to scale * length + offset with integers by the longest and another
+    one, is replaced in the graph of any lengths where it is that, too; other constants stay as they are.
     """
-    lengths = (dimension.most, sampled_lengths(dimension)[0])
-    graphs = {length: read(length) for length in lengths}
-    numbers = _numbers(lengths, graphs)
+    for dimension in dimensions:
+        read = _with_length_input(read, dimension, {each.name: each.most for each in dimensions})
+    return read
 
-    def read_with_input(length: int) -> Graph:
-        graph = graphs[length] if length in graphs else read(length)
-        return _with_operators(graph, numbers, length) if numbers else graph
+
+def _with_length_input(read: ReadGraph, dimension: Dimension, most: Lengths) -> ReadGraph:
+    first, name = _another_length(dimension), dimension.name
+    graphs = {length: read({**most, name: length}) for length in (dimension.most, first)}
+    numbers = _numbers((dimension.most, first), graphs)
+
+    def read_with_input(lengths: Lengths) -> Graph:
+        alone = lengths == {**most, name: lengths[name]} and lengths[name] in graphs
+        graph = graphs[lengths[name]] if alone else read(lengths)
+        return _with_operators(graph, numbers, length_input(name), lengths[name]) if numbers else graph
 
     return read_with_input
+
+
+def _another_length(dimension: Dimension) -> int:
+    """Return the length of the dimension that is compared with the longest one."""
+    return kernel_samples([dimension])[1][dimension.name]
 
 
 def _numbers(lengths: tuple[int, int], graphs: Mapping[int, Graph]) -> dict[str, _Affine]:
@@ -71,10 +88,10 @@ def _affine(lengths: tuple[int, int], a: Array, b: Array) -> _Affine | None:
     return _Affine(scale, int(x) - scale * lengths[0])
 
 
-def _with_operators(graph: Graph, numbers: Mapping[str, _Affine], length: int) -> Graph:
-    """Return the graph for a length with its input LENGTH, and operators that compute these constants from it."""
+def _with_operators(graph: Graph, numbers: Mapping[str, _Affine], given: str, length: int) -> Graph:
+    """Return the graph for a length with the input `given`, and operators that compute these constants from it."""
     types, constants = dict(graph.types), dict(graph.constants)
-    types[LENGTH] = TensorType("i32", ())
+    types[given] = TensorType("i32", ())
     nodes = list[Node]()
 
     def add(op: str, inputs: list[str], output: str, tensor: TensorType, **attributes: Any) -> str:
@@ -87,7 +104,7 @@ def _with_operators(graph: Graph, numbers: Mapping[str, _Affine], length: int) -
         types[output] = TensorType("i64", ())
         return output
 
-    wide = add("cast", [LENGTH], f"{LENGTH}, i64", TensorType("i64", ()), to="i64")
+    wide = add("cast", [given], f"{given}, i64", TensorType("i64", ()), to="i64")
     for name, affine in numbers.items():
         array = constants.get(name)
         if array is None or array.tobytes() != affine.at(length, array).tobytes():
@@ -98,19 +115,21 @@ def _with_operators(graph: Graph, numbers: Mapping[str, _Affine], length: int) -
         kind = graph.types[name].dtype
         made = made if kind == "i64" else add("cast", [made], f"{name}, {kind}", TensorType(kind, ()), to=kind)
         add("reshape", [made], name, graph.types[name], shape=graph.types[name].shape)
-    return replace(
-        graph, inputs=(*graph.inputs, LENGTH), nodes=(*nodes, *graph.nodes), types=types, constants=constants
-    )
+    return replace(graph, inputs=(*graph.inputs, given), nodes=(*nodes, *graph.nodes), types=types, constants=constants)
 
 
-def without_length_input(program: Program, dimension: Dimension) -> Program:
-    """Return the program whose last input, if it is LENGTH, is the context's word with the length."""
-    if not program.inputs or program.inputs[-1].name != LENGTH:
-        return program
-    number, word = len(program.inputs) - 1, OperandAddress("count", count=Length(dimension.name))
+def without_length_inputs(program: Program, dimensions: Sequence[Dimension]) -> Program:
+    """Return the program in which the inputs of lengths, its last ones, are words of the context."""
+    names = {length_input(dimension.name): dimension.name for dimension in dimensions}
+    words = {
+        i: OperandAddress("count", count=Length(names[tensor.name]))
+        for i, tensor in enumerate(program.inputs)
+        if tensor.name in names
+    }
 
     def in_context(operand: OperandAddress) -> OperandAddress:
-        return word if (operand.base, operand.index) == ("input", number) else operand
+        return words.get(operand.index, operand) if operand.base == "input" else operand
 
     steps = tuple(replace(step, operands=tuple(map(in_context, step.operands))) for step in program.steps)
-    return replace(program, inputs=program.inputs[:-1], steps=steps)
+    inputs = tuple(tensor for i, tensor in enumerate(program.inputs) if i not in words)
+    return replace(program, inputs=inputs, steps=steps)

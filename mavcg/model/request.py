@@ -112,7 +112,7 @@ def make_model_request(
         board_facts = measured_host_board()
     bounds = parse_bounds(options.shapes) if options.bounded else None
     if bounds is not None:
-        sizes: Sequence[Mapping[str, tuple[int, ...]]] = (bounds.at(bounds.most),)
+        sizes: Sequence[Mapping[str, tuple[int, ...]]] = (bounds.longest(),)
         strategy = ENGINE
         _check_bounded(options, selection)
     else:

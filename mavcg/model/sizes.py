@@ -1,4 +1,4 @@
-"""Input shapes on the command line: one size of a model, several sizes for one library, or a bounded dimension."""
+"""Input shapes on the command line: one size of a model, several sizes for one library, or bounded dimensions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import GivenShapes
 
 Shape = tuple[int, ...]
+Range = tuple[int, int]  # bounds of a length, both included
 MAX_SIZES = 64
 _LENGTHS = r"\d+(\.\.\d+)?(,\d+(\.\.\d+)?)*"
 _DIMENSIONS = re.compile(rf"{_LENGTHS}(x{_LENGTHS})*", re.ASCII)
@@ -18,65 +19,57 @@ MOST_LENGTH = (1 << 31) - 1  # rows of work are counted with 31 bits (runtime/pr
 
 @dataclass(frozen=True)
 class BoundedShapes:
-    """Shapes of inputs with a bounded dimension, whose length is known in a run only.
+    """Shapes of inputs with bounded dimensions, whose lengths are known in a run only.
 
-    shapes: by input; None stands for the dimension. least, most: bounds of its length, both included.
+    shapes: by input; a range in place of a length: bounds, both included.
     """
 
-    shapes: Mapping[str, tuple[int | None, ...]]
-    least: int
-    most: int
+    shapes: Mapping[str, tuple[int | Range, ...]]
 
-    def at(self, length: int) -> dict[str, Shape]:
-        """Return the shapes for a length of the dimension."""
-        return {name: tuple(length if d is None else d for d in shape) for name, shape in self.shapes.items()}
+    def longest(self) -> dict[str, Shape]:
+        """Return the shapes for the longest lengths."""
+        return {name: tuple(d if isinstance(d, int) else d[1] for d in shape) for name, shape in self.shapes.items()}
 
     def __str__(self) -> str:
-        bounds = f"{self.least}..{self.most}"
         return " ".join(
-            f"{name}={'x'.join(bounds if d is None else str(d) for d in shape)}" for name, shape in self.shapes.items()
+            f"{name}={'x'.join(str(d) if isinstance(d, int) else f'{d[0]}..{d[1]}' for d in shape)}"
+            for name, shape in self.shapes.items()
         )
 
 
 def parse_bounds(texts: Sequence[str]) -> BoundedShapes | None:
     """Return the shapes of --shape x=1x1..512x384, in which a range alone is a bounded dimension; None without one.
 
-    A range that is part of a list, as 1..4,8, is a list of lengths (parse_sizes). Raises: MavcgError for ranges with
-    different bounds, for a length of 0 or one that is too large, and for a range beside a list.
+    A range that is part of a list, as 1..4,8, is a list of lengths (parse_sizes). Raises: MavcgError for a length of 0
+    or one that is too large, and for a range beside a list.
     """
-    shapes: dict[str, tuple[int | None, ...]] = {}
-    bounds: dict[tuple[int, int], None] = {}
+    shapes: dict[str, tuple[int | Range, ...]] = {}
     for text in texts:
         name, equals, dims = text.rpartition("=")
         if not equals or not name or not _DIMENSIONS.fullmatch(dims) or name in shapes:
             return None  # parse_sizes says what is wrong
-        matches = [_BOUNDS.fullmatch(dim) for dim in dims.split("x")]
-        ranges = [(int(match[1]), int(match[2])) if match else None for match in matches]
-        bounds |= dict.fromkeys(pair for pair in ranges if pair is not None and pair[0] != pair[1])
-        shapes[name] = tuple(
-            None if pair is not None and pair[0] != pair[1] else int(dim.partition("..")[0].partition(",")[0])
-            for dim, pair in zip(dims.split("x"), ranges, strict=True)
-        )
-    if not bounds:
-        return None
+        shapes[name] = tuple(map(_length_or_range, dims.split("x")))
+    ranges = [length for shape in shapes.values() for length in shape if isinstance(length, tuple)]
     written = " ".join(texts)
-    (least, most), *others = bounds
-    if others:
-        ranges_text = ", ".join(f"{a}..{b}" for a, b in bounds)
-        raise MavcgError(
-            f"--shape {written}: the ranges {ranges_text} are several bounded dimensions, and a library has one; give "
-            "the others one length, or all of them lists of lengths, as 1,4,8"
-        )
-    if most < least:
-        raise MavcgError(f"--shape {written}: the range {least}..{most} has no length; write the smaller one first")
-    if least < 1 or most > MOST_LENGTH:
-        raise MavcgError(f"--shape {written}: the range {least}..{most}: lengths are 1 to {MOST_LENGTH}")
-    if any("," in text.rpartition("=")[2] for text in texts):
+    for least, most in ranges:
+        if most < least:
+            raise MavcgError(f"--shape {written}: the range {least}..{most} has no length; write the smaller one first")
+        if least < 1 or most > MOST_LENGTH:
+            raise MavcgError(f"--shape {written}: the range {least}..{most}: lengths are 1 to {MOST_LENGTH}")
+    if ranges and any("," in text.rpartition("=")[2] for text in texts):
         raise MavcgError(
             f"--shape {written}: a range, which is a bounded dimension, beside a list, which is several sizes; give "
             "one of both"
         )
-    return BoundedShapes(shapes, least, most)
+    return BoundedShapes(shapes) if ranges else None
+
+
+def _length_or_range(text: str) -> int | Range:
+    """Return the first length of a dimension, or its bounds if it is a range of several lengths."""
+    match = _BOUNDS.fullmatch(text)
+    if match and int(match[1]) != int(match[2]):
+        return int(match[1]), int(match[2])
+    return int(text.partition("..")[0].partition(",")[0])
 
 
 def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:

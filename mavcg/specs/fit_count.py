@@ -9,6 +9,13 @@ from mavcg.specs.dimension import Dimension
 Lengths = Mapping[str, int]
 
 
+def lengths_text(lengths: Lengths) -> str:
+    """Return the length 3, or the lengths batch=2 tokens=3."""
+    if len(lengths) == 1:
+        return f"the length {next(iter(lengths.values()))}"
+    return "the lengths " + " ".join(f"{name}={length}" for name, length in lengths.items())
+
+
 def fit_count(values: Sequence[int], samples: Sequence[Lengths], dimensions: Sequence[Dimension]) -> Count | None:
     """Return the count that has a value at each sample, in one of the forms below; None if no form fits all.
 

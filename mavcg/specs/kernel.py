@@ -9,7 +9,7 @@ calling thread.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +110,12 @@ class Operand:
     def in_buffer(self) -> bool:
         """True if the operand lies in a buffer, that is if it is neither a constant nor a word of the context."""
         return self.constant is None and not self.fault_word and self.count is None
+
+
+# Of a spec's integers that a run sets: for each (path, word), where the path leads to the integer, "nest.strides.0.1",
+# and the word is the number of an operand of 32 bits, counted from the first such operand, which are the last ones. The
+# integer in the spec is that of the longest lengths.
+Words: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ static const mavcg_model_table model_table = {
     .state_save = state_save_api,
     .state_restore = state_restore_api,
 #if DIMENSIONS
-    .dimension_count = 1,
+    .dimension_count = DIMENSIONS,
     .dimensions = dimension_table,
     .set_shape = set_shape_api,
     .context_inputs = context_inputs_api,

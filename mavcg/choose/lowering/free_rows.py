@@ -1,25 +1,28 @@
-"""Lowered graphs whose steps compute only the first rows of work, as many as a run has: one bounded dimension.
+"""Lowered graphs for any lengths of bounded dimensions, whose steps compute the first rows of work.
 
-The graph is lowered for the longest length and for another one. Their kernels must be equal except for the count of
-their outermost loop. Then a kernel for the longest length computes, in its first rows, what a kernel for a shorter one
-computes in all of its rows: the count is the bound of a loop, and neither strides nor sums depend on it.
+The graph is lowered for the longest lengths and for others. Where the kernels of a step are equal except for the count
+of their outermost loop, the kernel for the longest lengths computes, in its first rows, what a kernel for shorter ones
+computes in all of its rows: the count is the bound of a loop, and neither strides nor sums depend on it. Other steps
+have kernels that read numbers of the run (run_words.py, read_length.py).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from mavcg.choose.lowering.axis_counts import AxisCounts, axis_counts, sample_of
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.choose.lowering.read_length import has_all_rows, merge_by_length, rows_at
+from mavcg.choose.lowering.run_words import merge_by_words
 from mavcg.errors import MavcgError
 from mavcg.graph import Node
 from mavcg.kernels.block_weights.expand import ExpandedBlocks
 from mavcg.kernels.block_weights.spec import Lines, QuantizedBlocks
-from mavcg.kernels.builder.nest import Nest, NestKernel
+from mavcg.kernels.builder.nest import Nest, NestKernel, collapse
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.matmul import MatMul, as_image
 from mavcg.kernels.conv.spec import Conv2d
@@ -41,8 +44,9 @@ from mavcg.kernels.tensor.run_indices import FlatIndexSpec
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.memory.storage import Storage
-from mavcg.specs.count import Count, Length, product_of
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Count, product_of, value_at
+from mavcg.specs.dimension import Dimension, dimensions_text, remedy_text
+from mavcg.specs.fit_count import Lengths, fit_count, lengths_text
 from mavcg.specs.kernel import Array, KernelSpec, Operand, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import RowKernel, transpose_image
@@ -78,12 +82,14 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
     }
 )
 
+_MATRIX_STRIDES = ("a_strides", "b_strides", "out_strides", "residual_strides")
+
 
 @dataclass(frozen=True)
 class FreeRows:
-    """A graph lowered for the longest length.
+    """A graph lowered for the longest lengths.
 
-    counts: of the rows of each step, where they follow from the length. trips: so of each loop's iterations.
+    counts: of the rows of each step, where they follow from the lengths. trips: so of each loop's iterations.
     """
 
     lowered: LoweredGraph
@@ -91,121 +97,146 @@ class FreeRows:
     trips: tuple[Count | None, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """The axis of a tensor that follows from the length: its longest length, that of the other graph, and its count."""
-
-    longest: int
-    other: int
-    count: Count
-
-
 def with_free_rows(
-    most: LoweredGraph,
-    other: LoweredGraph,
-    dimension: Dimension,
-    length: int,
+    graphs: Sequence[LoweredGraph],
+    samples: Sequence[Lengths],
+    dimensions: Sequence[Dimension],
     inputs: Mapping[str, AxisCounts],
     windows: Mapping[str, Sequence[Count]],
 ) -> FreeRows:
-    """Return the graph lowered for the longest length with kernels whose rows may end after any index.
+    """Return the graph lowered for the longest lengths with kernels that take all lengths.
 
-    other: the same graph lowered for another length. inputs: counts of the axes of inputs. windows: those of windows by
-    the node of the file. Raises: MavcgError naming the node whose rows of work the dimension does not count.
+    graphs: the graph lowered for each sample, of which the first has the longest lengths; the others change each
+    dimension alone, and all of them. inputs: counts of the axes of inputs. windows: those of windows by the node of the
+    file. Raises: MavcgError naming the node that has no such kernel.
     """
-    pairs = list(zip(most.steps, other.steps, strict=False))
-    if len(most.steps) != len(other.steps) or any(a.node.op != b.node.op for a, b in pairs):
-        different = next((a for a, b in pairs if a.node.op != b.node.op), most.steps[-1])
-        raise _refusal(different, dimension, f"is computed in other steps at the length {length}")
-    samples = [sample_of(low.graph, {dimension.name: n}) for low, n in ((most, dimension.most), (other, length))]
+    most = graphs[0]
+    for other, sample in zip(graphs[1:], samples[1:], strict=True):
+        pairs = list(zip(most.steps, other.steps, strict=False))
+        if len(most.steps) != len(other.steps) or any(a.node.op != b.node.op for a, b in pairs):
+            different = next((a for a, b in pairs if a.node.op != b.node.op), most.steps[-1])
+            raise _refusal(different, dimensions, f"it is computed in other steps at {lengths_text(sample)}")
+        for a, b in pairs:
+            _check_operands(a, b, most, other, dimensions)
     origin = {step.node: step for step in most.steps}
 
     def refusal(node: Node, reason: str) -> MavcgError:
-        return _refusal(origin.get(node, most.steps[-1]), dimension, reason)
+        return _refusal(origin.get(node, most.steps[-1]), dimensions, f"it {reason}")
 
     known = {name: inputs[name] for name in most.graph.inputs}
-    axes = axis_counts(most.graph, samples, known, refusal, windows)
-
-    def axis_of(tensor: str) -> _Axis | None:
-        """Return the first axis of a tensor that follows from the length."""
-        at = next((i for i, count in enumerate(axes.get(tensor, ())) if not isinstance(count, int)), None)
-        if at is None:
-            return None
-        longest, shorter = (low.graph.types[tensor].shape[at] for low in (most, other))
-        return _Axis(longest, shorter, axes[tensor][at])
-
-    steps: list[LoweredStep] = []
-    counts: list[Count | None] = []
-    for a, b in pairs:
-        _check_operands(a, b, most, other, dimension)
-        long, short = _in_pixels(a, most.storage), _in_pixels(b, other.storage)
-        if _plain(long.spec) == _plain(short.spec):
-            steps.append(a)
-            counts.append(None)
-            continue
-        tensors = [*(operand.tensor for operand in a.operands), *a.node.inputs]
-        written = [operand.tensor for operand in a.operands if operand.written]
-        found = [axis for name in (*written, *tensors) if (axis := axis_of(name)) is not None]
-        read = next((axis for name in tensors if (axis := axis_of(name)) is not None), None)
-        plain = _plain(long.spec), _plain(short.spec)
-        merged = None if read is None else merge_by_length(*plain, read.longest, read.other)
-        if read is None or merged is None:
-            step, count = _counted_step(long, short, dimension, found)
-            steps.append(step)
-            counts.append(count)
-            continue
-        spec, reads_length = merged
-        operands = (*long.operands, *[Operand(count=read.count)] * reads_length)
-        steps.append(replace(long, spec=spec, operands=operands))
-        counted = long.spec.rows != short.spec.rows and not has_all_rows(spec)
-        in_blocks = rows_at(spec, read.count)
-        counts.append(in_blocks or (_rows_of(long, short, dimension, found) if counted else None))
+    seen = [sample_of(low.graph, lengths) for low, lengths in zip(graphs, samples, strict=True)]
+    axes = axis_counts(most.graph, seen, known, refusal, windows)
+    merger = _Merger(graphs, samples, dimensions, axes)
+    found = [merger.step(number) for number in range(len(most.steps))]
+    steps = tuple(step for step, _ in found)
     specs = dict.fromkeys(step.spec for step in steps)
-    lowered = replace(most, steps=tuple(steps), specs=tuple(specs))
-    return FreeRows(lowered, tuple(counts), _trips_of(most, other, dimension, length))
+    lowered, rows = replace(most, steps=steps, specs=tuple(specs)), tuple(rows for _, rows in found)
+    return FreeRows(lowered, rows, _trips_of(graphs, samples, dimensions))
 
 
-def _trips_of(most: LoweredGraph, other: LoweredGraph, dimension: Dimension, length: int) -> tuple[Count | None, ...]:
-    """Return the count of iterations of each loop with steps; None where it is the same for both lengths.
+@dataclass(frozen=True)
+class _Merger:
+    """Finds the kernels of steps for all lengths. graphs, samples: as with_free_rows. axes: of all tensors."""
 
-    Raises: MavcgError for loops of other steps, or a number of iterations that is no multiple of the length.
+    graphs: Sequence[LoweredGraph]
+    samples: Sequence[Lengths]
+    dimensions: Sequence[Dimension]
+    axes: Mapping[str, AxisCounts]
+
+    def step(self, number: int) -> tuple[LoweredStep, Count | None]:
+        """Return a step whose kernel takes all lengths, and the rows that follow from them; None: always the same.
+
+        Raises: MavcgError for a step without a kernel.
+        """
+        plain = self.graphs[0].steps[number]
+        for in_pixels in (_in_pixels, _in_one_column):
+            steps = [in_pixels(graph.steps[number], graph.storage) for graph in self.graphs]
+            specs = [_plain(step.spec) for step in steps]
+            if all(spec == specs[0] for spec in specs):
+                return plain, None
+            written = [operand.tensor for operand in plain.operands if operand.written]
+            tensors = [*(operand.tensor for operand in plain.operands), *plain.node.inputs]
+            for count in self._counts(tensors):
+                if (merged := merge_by_length(specs, self._at(count))) is not None:
+                    return self._reading(steps, merged, count, self._counts([*written, *tensors]))
+            for count in self._counts([*written, *tensors]):
+                indices = self._at(count)
+                if (spec := _counted_spec([step.spec for step in steps], indices)) is not None:
+                    return replace(steps[0], spec=spec), product_of(spec.rows // indices[0], count)
+        return self._by_words(number, self._counts([*written, *tensors]))
+
+    def _at(self, count: Count) -> list[int]:
+        return [value_at(count, sample) for sample in self.samples]
+
+    def _counts(self, tensors: Sequence[str]) -> list[Count]:
+        """Return the first axis of each tensor that follows from lengths, then products of its first such axes."""
+        of_run = [[axis for axis in self.axes.get(name, ()) if not isinstance(axis, int)] for name in tensors]
+        firsts = [axes[0] for axes in of_run if axes]
+        products = [product_of(*axes[:size]) for axes in of_run for size in range(2, len(axes) + 1)]
+        return list(dict.fromkeys((*firsts, *products)))
+
+    def _reading(
+        self, steps: Sequence[LoweredStep], merged: tuple[KernelSpec, bool], count: Count, counts: Sequence[Count]
+    ) -> tuple[LoweredStep, Count | None]:
+        """Return a step that reads a count. counts: those that its rows may be multiples of."""
+        spec, reads = merged
+        step = replace(steps[0], spec=spec, operands=(*steps[0].operands, *[Operand(count=count)] * reads))
+        rows = [each.spec.rows for each in steps]
+        if (in_blocks := rows_at(spec, count)) is not None:
+            return step, in_blocks
+        if has_all_rows(spec) or all(each == rows[0] for each in rows):
+            return step, None
+        for each in counts:
+            unit, rest = divmod(rows[0], value_at(each, self.samples[0]))
+            if not rest and rows == [unit * index for index in self._at(each)]:
+                return step, product_of(unit, each)
+        raise _refusal(step, self.dimensions, _INSIDE)
+
+    def _by_words(self, number: int, counts: Sequence[Count]) -> tuple[LoweredStep, Count]:
+        plain = self.graphs[0].steps[number]
+        specs = [graph.steps[number].spec for graph in self.graphs]
+        merged = merge_by_words(specs, self.samples, self.dimensions, counts)
+        if merged is None:
+            raise _refusal(plain, self.dimensions, f"no kernel of it ({plain.spec.family}) takes all lengths")
+        operands = (*plain.operands, *(Operand(count=count) for count in merged.words))
+        return replace(plain, spec=merged.spec, operands=operands), merged.rows
+
+
+def _trips_of(
+    graphs: Sequence[LoweredGraph], samples: Sequence[Lengths], dimensions: Sequence[Dimension]
+) -> tuple[Count | None, ...]:
+    """Return the count of iterations of each loop with steps; None where it is the same for all lengths.
+
+    Raises: MavcgError for loops of other steps, or a number of iterations that does not follow from the lengths.
     """
     counts: list[Count | None] = []
-    for (begin, end, a), (first, last, b) in zip(most.loops, other.loops, strict=True):
-        each, rest = divmod(a.trips, dimension.most)
-        if (begin, end, a.number) != (first, last, b.number) or (
-            a.trips != b.trips and (rest or each * length != b.trips)
-        ):
-            raise _refusal(most.steps[begin], dimension, f"is in another loop at the length {length}")
-        counts.append(None if a.trips == b.trips else product_of(each, Length(dimension.name)))
+    most = graphs[0]
+    for number, (begin, end, loop) in enumerate(most.loops):
+        others = [graph.loops[number] for graph in graphs if len(graph.loops) == len(most.loops)]
+        same = len(others) == len(graphs) and all(
+            (first, last, other.number) == (begin, end, loop.number) for first, last, other in others
+        )
+        count = fit_count([other.trips for _, _, other in others], samples, dimensions) if same else None
+        if count is None:
+            raise _refusal(most.steps[begin], dimensions, "it is in another loop at other lengths")
+        counts.append(None if isinstance(count, int) else count)
     return tuple(counts)
 
 
-_INSIDE = "has it inside of its rows of work, not as the outermost dimension"
+_INSIDE = "it has it inside of its rows of work, not as the outermost dimension"
 
 
-def _rows_of(long: LoweredStep, short: LoweredStep, dimension: Dimension, axes: Sequence[_Axis]) -> Count:
-    """Return the count of a step's rows. axes: of its tensors, the one that it writes first."""
-    for axis in axes:
-        if long.spec.rows % axis.longest == 0 and short.spec.rows * axis.longest == long.spec.rows * axis.other:
-            return product_of(long.spec.rows // axis.longest, axis.count)
-    raise _refusal(long, dimension, _INSIDE)
+def _counted_spec(specs: Sequence[KernelSpec], indices: Sequence[int]) -> KernelSpec | None:
+    """Return a spec whose rows may end after any index; None if that is not so.
 
-
-def _counted_step(
-    long: LoweredStep, short: LoweredStep, dimension: Dimension, axes: Sequence[_Axis]
-) -> tuple[LoweredStep, Count]:
-    """Return a step whose rows may end after any index, and their count. Raises: MavcgError for a step that cannot.
-
-    axes: of its tensors, the one that it writes first: a step computes rows of that, or copies those of another.
+    specs: of a step, whose outermost loops go over these numbers of indices.
     """
-    if type(long.spec) not in _COUNTED or not axes:
-        raise _refusal(long, dimension, f"has no kernel for it ({long.spec.family})")
-    for axis in axes:
-        spec = _first_rows(long.spec, short.spec, axis.longest, axis.other)
-        if spec is not None:
-            return replace(long, spec=spec), product_of(spec.rows // axis.longest, axis.count)
-    raise _refusal(long, dimension, _INSIDE)
+    longest = specs[0]
+    if type(longest) not in _COUNTED or any(type(spec) is not type(longest) for spec in specs):
+        return None
+    pairs = zip(specs[1:], indices[1:], strict=True)
+    found = [_first_rows(longest, spec, indices[0], count) for spec, count in pairs]
+    return None if any(spec is None for spec in found) else found[0]
 
 
 def _first_rows(long: KernelSpec, short: KernelSpec, most: int, length: int) -> KernelSpec | None:
@@ -226,10 +257,9 @@ def _first_rows(long: KernelSpec, short: KernelSpec, most: int, length: int) -> 
     return spec
 
 
-def _refusal(step: LoweredStep, dimension: Dimension, reason: str) -> MavcgError:
+def _refusal(step: LoweredStep, dimensions: Sequence[Dimension], reason: str) -> MavcgError:
     return MavcgError(
-        f"node '{step.name}' ({step.node.op}): the bounded dimension {dimension} {reason}; give a list of lengths in "
-        f"its place, such as {dimension.least},{dimension.most}, for a size of each (docs/lengths.md)"
+        f"node '{step.name}' ({step.node.op}): the {dimensions_text(dimensions)}: {reason}; {remedy_text(dimensions)}"
     )
 
 
@@ -282,6 +312,47 @@ def _in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
     return replace(step, spec=replace(spec, x=x, out=out, residual=rest[0] if rest else None))
 
 
+def _in_one_column(step: LoweredStep, storage: Storage) -> LoweredStep:
+    """Return the step of a product with all rows of its tensors below each other, if they are evenly spaced.
+
+    The batch of products of two matrices, and the loops around a softmax, have as few dimensions as possible.
+    """
+    step = _in_pixels(step, storage)
+    spec = step.spec
+    if isinstance(spec, MatMul | QMatMul):
+        return replace(step, spec=_with_one_batch(spec))
+    if isinstance(spec, Softmax):
+        return replace(step, spec=replace(spec, outer=collapse(spec.outer.shape, spec.outer.strides)))
+    if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
+        return step
+    x, out, residual = (image and _column(image) for image in (spec.x, spec.out, spec.residual))
+    if x is None or out is None or (residual is None) != (spec.residual is None):
+        return step
+    return replace(step, spec=replace(spec, x=x, out=out, residual=residual))
+
+
+def _with_one_batch(spec: MatMul | QMatMul) -> MatMul | QMatMul:
+    """Return the spec of a product with neighbouring dimensions of its batch as one, where they are evenly spaced."""
+    names = [name for name in _MATRIX_STRIDES if getattr(spec, name, None) is not None]
+    strides = [getattr(spec, name) for name in names]
+    nest = collapse(spec.batch, [each[:-2] for each in strides])
+    batch = nest.shape if spec.batch else ()
+    merged: dict[str, Any] = {
+        name: (*outer[: len(batch)], *each[-2:]) for name, each, outer in zip(names, strides, nest.strides, strict=True)
+    }
+    return replace(spec, batch=batch, **merged)
+
+
+def _column(image: View) -> View | None:
+    """Return an image as one of a single column; None if its pixels are not evenly spaced."""
+    n, h, w, channels = image.shape
+    loops = [(count, stride) for count, stride in zip((n, h, w), image.strides[:3], strict=True) if count > 1]
+    if any(outer != inner * count for (_, outer), (count, inner) in pairwise(loops)):
+        return None
+    step = loops[-1][1] if loops else image.strides[2]
+    return View(image.dtype, (1, n * h * w, 1, channels), (0, step, 0, image.strides[3]))
+
+
 def _pixel_rows(image: View) -> View:
     """Return an image of a single row as one of a single column; another image as it is."""
     n, h, w, channels = image.shape
@@ -311,9 +382,10 @@ def _with_count(value: View | Nest | Lines | Sequence[int] | None, most: int, le
 
 
 def _with_first(shape: Sequence[int], most: int, length: int) -> tuple[int, ...]:
-    """Return a shape with its first length other than 1 for `length` indices in place of `most`."""
+    """Return a shape with its first length other than 1 for `length` indices in place of `most`; -1 if it does not
+    count them."""
     at = next((i for i, n in enumerate(shape) if n != 1), len(shape))
-    return (*shape[:at], *(n // most * length for n in shape[at : at + 1]), *shape[at + 1 :])
+    return (*shape[:at], *(-1 if n % most else n // most * length for n in shape[at : at + 1]), *shape[at + 1 :])
 
 
 def _plain(spec: KernelSpec) -> KernelSpec:
@@ -327,7 +399,7 @@ def _plain(spec: KernelSpec) -> KernelSpec:
             strides = tuple(_meaningful(value.shape, strides) for strides in value.strides)
             plain[name] = replace(value, strides=strides)
     if isinstance(spec, MatMul | QMatMul):
-        for name in ("a_strides", "b_strides", "out_strides", "residual_strides"):
+        for name in _MATRIX_STRIDES:
             if (own := getattr(spec, name, None)) is not None:
                 plain[name] = (*_meaningful(spec.batch, own[:-2]), *own[-2:])
     return replace(spec, **plain) if plain else spec
@@ -338,14 +410,14 @@ def _meaningful(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]
 
 
 def _check_operands(
-    a: LoweredStep, b: LoweredStep, most: LoweredGraph, other: LoweredGraph, dimension: Dimension
+    a: LoweredStep, b: LoweredStep, most: LoweredGraph, other: LoweredGraph, dimensions: Sequence[Dimension]
 ) -> None:
     """Raise MavcgError unless both steps have the same operands, and constants of which one begins with the other."""
     same = len(a.operands) == len(b.operands) and all(
         _same_operand(x, y, most, other) for x, y in zip(a.operands, b.operands, strict=False)
     )
     if not same:
-        raise _refusal(a, dimension, "changes its constants, or where its tensors lie in their buffers")
+        raise _refusal(a, dimensions, "its constants change, or where its tensors lie in their buffers")
 
 
 def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGraph) -> bool:

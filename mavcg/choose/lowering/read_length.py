@@ -1,20 +1,19 @@
-"""Steps whose rows read the bounded dimension as a whole, such as attention over it: kernels that read its length.
+"""Steps whose rows read a bounded dimension as a whole, such as the range of a tensor: kernels that read its length.
 
 The kernels of two lengths are compared as those of free rows are (free_rows.py): they must be equal but for these
 counts, each a multiple of the length. Such a kernel has the length as an operand, in place of a constant of its code.
+Kernels with several such numbers, or strides, are those of run_words.py.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.block_weights.spec import BlockProduct
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
-from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.run_indices import ScatterSpec
 from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.specs.count import Count, product_of, quotient_of, sum_of
@@ -22,38 +21,6 @@ from mavcg.specs.kernel import KernelSpec
 
 _Merged = tuple[KernelSpec, bool]
 _Merge = Callable[[KernelSpec, KernelSpec, int, int], _Merged | None]  # merge_by_length of a class of specs
-
-
-def _attention(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
-    assert isinstance(long, Attention) and isinstance(short, Attention)
-    long, short = _without_batch(long), _without_batch(short)
-    batches = long.outer[0], short.outer[0]
-    batch = per_index_of(*batches, most, length)
-    tokens = per_index_of(long.outer[1], short.outer[1], most, length)
-    keys = per_index_of(long.keys, short.keys, most, length)
-    if batch is None or tokens is None or keys is None or (batch and (tokens or keys)):
-        return None
-    if replace(short, outer=long.outer, keys=long.keys) != long:
-        return None
-    return replace(long, per_index=(tokens, keys)), bool(tokens or keys)
-
-
-def _without_batch(spec: Attention) -> Attention:
-    """Return the spec with strides of a batch of one, which have no meaning, as 0."""
-    if spec.outer[0] > 1:
-        return spec
-    query, key, value, out = ((0, *strides[1:]) for strides in (spec.query, spec.key, spec.value, spec.out))
-    return replace(spec, query=query, key=key, value=value, out=out)
-
-
-def _reduce(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
-    assert isinstance(long, Reduce) and isinstance(short, Reduce)
-    counts = long.reduced.shape[0], short.reduced.shape[0]
-    per_index = per_index_of(*counts, most, length)
-    resized = replace(short.reduced, shape=(counts[0], *short.reduced.shape[1:]))
-    if not per_index or replace(short, reduced=resized) != long:
-        return None
-    return replace(long, per_index=per_index), True
 
 
 def _extremes(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
@@ -157,14 +124,12 @@ def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
 
 _MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
     {
-        Attention: _attention,
         BlockProduct: _block_product,
         DynamicRange: _dynamic_range,
         Extremes: _extremes,
         PadBorder: _border,
         Pool: _pool,
         QAvgPoolSpec: _pool,
-        Reduce: _reduce,
         ScatterSpec: _scatter,
         TransposeSpec: _transpose,
     }
@@ -176,11 +141,15 @@ def has_all_rows(spec: KernelSpec) -> bool:
     return isinstance(spec, Extremes)
 
 
-def merge_by_length(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+def merge_by_length(specs: Sequence[KernelSpec], indices: Sequence[int]) -> _Merged | None:
     """Return the spec for the longest length of a kernel that takes every length, and whether it reads the length.
 
-    long, short: the specs for the lengths `most` and `length` of the axis of the first operand. None: no such kernel,
-    or they differ otherwise.
+    specs: at several lengths, of which the first is the longest, and the others may be equal to it. indices: the
+    lengths of an axis there. None: no such kernel, or they differ otherwise.
     """
-    merge = _MERGES.get(type(long))
-    return merge(long, short, most, length) if merge is not None and type(short) is type(long) else None
+    longest, merge = specs[0], _MERGES.get(type(specs[0]))
+    if merge is None or any(type(spec) is not type(longest) for spec in specs):
+        return None
+    pairs = zip(specs[1:], indices[1:], strict=True)
+    found = [merge(longest, spec, indices[0], count) for spec, count in pairs if spec != longest]
+    return found[0] if found and all(each == found[0] for each in found) else None

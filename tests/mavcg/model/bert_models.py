@@ -1,6 +1,6 @@
 """Random sentence encoders as exporters write BERT, with a free number of tokens, for tests of bounded lengths."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ LEAST_F32 = float(np.finfo(np.float32).min)
 
 
 class Encoder:
-    """A BERT over input_ids and attention_mask [1, tokens], written operator by operator."""
+    """A BERT over input_ids and attention_mask [batch, tokens], written operator by operator."""
 
-    def __init__(self, heads: int = 2, size: int = 12, seed: int = 0) -> None:
+    def __init__(self, heads: int = 2, size: int = 12, seed: int = 0, batch: int | str = 1) -> None:
+        self.batch = batch
         self.rng = np.random.default_rng(seed)
         self.heads, self.size, self.width = heads, size, heads * size
         self.nodes: list[Any] = []
@@ -79,22 +80,23 @@ class Encoder:
 
     def in_heads(self, x: str, perm: tuple[int, ...]) -> str:
         length = self.add("Unsqueeze", self.tokens(x), np.array([0]))
-        shape = self.add("Concat", np.array([1]), length, np.array([self.heads, self.size]), axis=0)
+        shape = self.add("Concat", np.array([0]), length, np.array([self.heads, self.size]), axis=0)
         return self.add("Transpose", self.add("Reshape", x, shape), perm=perm)
 
-    def attention(self, x: str, mask: str) -> str:
+    def attention(self, x: str, mask: str, memory: str = "") -> str:
+        """Attention of x to itself, or to another sequence."""
         query, key, value = (
-            self.in_heads(self.linear(x, self.width, self.width), perm)
-            for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))
+            self.in_heads(self.linear(source, self.width, self.width), perm)
+            for source, perm in ((x, (0, 2, 1, 3)), (memory or x, (0, 2, 3, 1)), (memory or x, (0, 2, 1, 3)))
         )
         scores = self.add("Div", self.add("MatMul", query, key), float(self.size**0.5))
         weights = self.add("Softmax", self.add("Add", scores, mask), axis=-1)
         made = self.add("Transpose", self.add("MatMul", weights, value), perm=(0, 2, 1, 3))
         length = self.add("Unsqueeze", self.tokens(made), np.array([0]))
-        return self.add("Reshape", made, self.add("Concat", np.array([1]), length, np.array([self.width]), axis=0))
+        return self.add("Reshape", made, self.add("Concat", np.array([0]), length, np.array([self.width]), axis=0))
 
-    def layer(self, x: str, mask: str) -> str:
-        made = self.linear(self.attention(x, mask), self.width, self.width)
+    def layer(self, x: str, mask: str, memory: str = "") -> str:
+        made = self.linear(self.attention(x, mask, memory), self.width, self.width)
         x = self.norm(self.add("Add", made, x))
         inner = self.linear(x, self.width, 2 * self.width)
         gelu = self.add("Mul", self.add("Add", self.add("Erf", self.add("Div", inner, 2.0**0.5)), 1.0), inner)
@@ -110,25 +112,27 @@ class Encoder:
         count = self.add("Clip", self.add("ReduceSum", seen, axes, keepdims=0), 1e-9)
         return self.add("Div", total, count)
 
-    def save(self, path: Path, *outputs: str) -> Path:
+    def save(self, path: Path, *outputs: str, more: Sequence[Any] = ()) -> Path:
+        """Write the file. more: inputs besides the two."""
         value = onnx.helper.make_tensor_value_info
-        inputs = [value(name, 7, [1, "tokens"]) for name in ("input_ids", "attention_mask")]
+        inputs = [*(value(name, 7, [self.batch, "tokens"]) for name in ("input_ids", "attention_mask")), *more]
         save_model(path, self.nodes, inputs, [value(name, 1, None) for name in outputs], self.arrays)
         return path
 
 
-def bert(path: Path, layers: int = 2, pooled: bool = True, masked: float = -10000.0) -> Path:
+def bert(path: Path, layers: int = 2, pooled: bool = True, masked: float = -10000.0, batch: int | str = 1) -> Path:
     """A file of an encoder: the tokens' vectors and, if pooled, the sentence's. masked: added to a score; 0: filled."""
-    net = Encoder()
+    net = Encoder(batch=batch)
     x, mask = net.embeddings(), net.mask(masked) if masked else net.filled_mask()
     for _ in range(layers):
         x = net.layer(x, mask)
     return net.save(path, x, *[net.mean(x)] * pooled)
 
 
-def sentence(length: int, seed: int = 0) -> Mapping[str, Array]:
-    """Inputs of a length, of which some tokens at the end are not part of the sentence."""
+def sentence(length: int, seed: int = 0, batch: int = 1) -> Mapping[str, Array]:
+    """Inputs of a length, of which some tokens at the end are not part of the sentences."""
     rng = np.random.default_rng([seed, length])
-    seen = np.ones((1, length), np.int64)
-    seen[:, length - int(rng.integers(0, (length + 1) // 2)) :] = 0 if length > 2 else 1
-    return {"input_ids": rng.integers(0, WORDS, (1, length)), "attention_mask": seen}
+    seen = np.ones((batch, length), np.int64)
+    for row in seen:
+        row[length - int(rng.integers(0, (length + 1) // 2)) :] = 0 if length > 2 else 1
+    return {"input_ids": rng.integers(0, WORDS, (batch, length)), "attention_mask": seen}

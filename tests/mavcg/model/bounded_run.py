@@ -12,18 +12,21 @@ from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.graph import DTYPES, Graph
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
-from mavcg.model.bounded_graph import check_graphs
-from mavcg.model.bounded_values import LENGTH, with_length_input
+from mavcg.model.bounded_graph import sampled_graphs
+from mavcg.model.bounded_plan import in_order
+from mavcg.model.bounded_values import length_input, with_length_inputs
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
-from mavcg.specs.count import Count, lengths_in, value_at
+from mavcg.specs.count import value_at
 from mavcg.specs.dimension import Dimension
 from mavcg.specs.kernel import Machine, Packing, Step
 from mavcg.specs.packed_constant import constant_array
 from tests.kernels.conftest import Compiled, host_machines
 
 Array = NDArray[Any]
-Shapes = Mapping[str, Sequence[int | None]]  # of the inputs; None: the bounded dimension
+Shapes = Mapping[str, Sequence[int | str | None]]  # of the inputs; None: the bounded dimension, or its name
+Lengths = int | tuple[int, ...]  # of the bounded dimension, or of each of them
+Dimensions = Dimension | Sequence[Dimension]
 GUARD = 256  # bytes behind a buffer that nobody may write
 
 
@@ -35,30 +38,35 @@ def optimised(graph: Graph) -> Graph:
     return optimised_graph(fuse_attention(graph, dynamic=True), F32)
 
 
-def read(path: Path, shapes: Shapes, length: int) -> Graph:
-    """The graph of a model for a length."""
-    given = {name: tuple(length if d is None else d for d in shape) for name, shape in shapes.items()}
+def all_of(dimensions: Dimensions) -> list[Dimension]:
+    return [dimensions] if isinstance(dimensions, Dimension) else list(dimensions)
+
+
+def by_name(lengths: Lengths, dimensions: Dimensions) -> dict[str, int]:
+    """Lengths by the names of their dimensions."""
+    each = (lengths,) if isinstance(lengths, int) else lengths
+    return {dimension.name: length for dimension, length in zip(all_of(dimensions), each, strict=True)}
+
+
+def read(path: Path, shapes: Shapes, lengths: Mapping[str, int]) -> Graph:
+    """The graph of a model for lengths."""
+    (first, *_) = lengths.values()
+    given = {
+        name: tuple(first if d is None else d if isinstance(d, int) else lengths[d] for d in shape)
+        for name, shape in shapes.items()
+    }
     return import_onnx(path, given)
 
 
-def free_rows_of(path: Path, shapes: Shapes, dimension: Dimension) -> FreeRows:
+def free_rows_of(path: Path, shapes: Shapes, dimensions: Dimensions) -> FreeRows:
     """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
-    read_any = with_length_input(lambda length: read(path, shapes, length), dimension)
-    most = read_any(dimension.most)
-    checked = check_graphs(most, read_any, dimension)
-    other = optimised(checked.other)
-    longest = order_nodes(optimised(most)).graph
-    by_output = {node.outputs: node for node in other.nodes}
-    other = Graph(
-        other.name,
-        other.inputs,
-        other.outputs,
-        tuple(by_output[node.outputs] for node in longest.nodes),
-        other.types,
-        other.constants,
-    )
-    lowered = [lower_graph(graph, packing()) for graph in (longest, other)]
-    return with_free_rows(lowered[0], lowered[1], dimension, checked.length, checked.axes, checked.windows)
+    read_any = with_length_inputs(lambda lengths: read(path, shapes, lengths), all_of(dimensions))
+    sampled = sampled_graphs(read_any, all_of(dimensions))
+    most, *others = map(optimised, sampled.graphs)
+    longest = order_nodes(most).graph
+    graphs = [longest, *(in_order(other, longest, all_of(dimensions)) for other in others)]
+    lowered = [lower_graph(graph, packing()) for graph in graphs]
+    return with_free_rows(lowered, sampled.samples, all_of(dimensions), sampled.axes, sampled.windows)
 
 
 def compiled_for(lowered: LoweredGraph, machine: Machine) -> Compiled:
@@ -71,7 +79,7 @@ def run_rows(
     inputs: Mapping[str, Array],
     outputs: Mapping[str, int],
     rows: Sequence[int],
-    length: int = 0,
+    lengths: Mapping[str, int] = {},
 ) -> list[bytes]:
     """The bytes of the outputs after the first rows of every step, of kernels that may read the length.
 
@@ -86,8 +94,9 @@ def run_rows(
         buffers[root] = store[start : start + size + GUARD]
         if root in inputs:
             buffers[root] = np.frombuffer(bytearray(inputs[root].tobytes() + b"\xff" * GUARD), np.uint8)
-    if LENGTH in buffers:
-        buffers[LENGTH] = np.array([length], np.uint32).view(np.uint8)
+    for name, length in lengths.items():
+        if length_input(name) in buffers:
+            buffers[length_input(name)] = np.array([length], np.uint32).view(np.uint8)
     kept: list[Array] = []
     most = max(lowered.workspaces().values(), default=0)
     workspace = np.full(most + GUARD + 64, 0xFF, np.uint8)
@@ -98,7 +107,7 @@ def run_rows(
                 pointers.append(fault.ctypes.data)
                 continue
             if operand.count is not None:
-                kept.append(np.array([_value(operand.count, length)], np.uint32))
+                kept.append(np.array([value_at(operand.count, lengths)], np.uint32))
                 pointers.append(kept[-1].ctypes.data)
                 continue
             if operand.constant is not None:
@@ -125,41 +134,37 @@ def run_rows(
     return results
 
 
-def first_rows(free: FreeRows, length: int) -> list[int]:
-    """The rows of each step for a length."""
+def first_rows(free: FreeRows, lengths: Mapping[str, int]) -> list[int]:
+    """The rows of each step for lengths."""
     return [
-        step.spec.rows if count is None else _value(count, length)
+        step.spec.rows if count is None else value_at(count, lengths)
         for step, count in zip(free.lowered.steps, free.counts, strict=True)
     ]
-
-
-def _value(count: Count, length: int) -> int:
-    return value_at(count, dict.fromkeys(lengths_in(count), length))
 
 
 def results_of_lengths(
     path: Path,
     shapes: Shapes,
-    dimension: Dimension,
-    inputs: Mapping[int, Mapping[str, Array]],
-    same_bits: Collection[int],
-) -> dict[int, tuple[list[bytes], list[bytes]]]:
-    """(outputs by the first rows of the longest length's kernels, outputs by the kernels of a fixed length) by length.
+    dimensions: Dimensions,
+    inputs: Mapping[Any, Mapping[str, Array]],
+    same_bits: Collection[Lengths],
+) -> dict[Any, tuple[list[bytes], list[bytes]]]:
+    """(outputs by the kernels for all lengths, outputs by the kernels of fixed lengths) by Lengths.
 
-    inputs: of each length. same_bits: the lengths for which there are kernels of their own; others have no second
-    list.
+    inputs: of each Lengths. same_bits: those for which there are kernels of their own; others have no second list.
     """
-    machine, free = host_machines()[0], free_rows_of(path, shapes, dimension)
+    machine, free = host_machines()[0], free_rows_of(path, shapes, dimensions)
     compiled = compiled_for(free.lowered, machine)
     results = {}
-    for length, arrays in inputs.items():
-        types = optimised(read(path, shapes, length)).types
-        sizes = {name: types[name].bytes for name in free.lowered.graph.outputs}
-        rows = first_rows(free, length)
-        results[length] = run_rows(free.lowered, compiled, arrays, sizes, rows, length), list[bytes]()
-        if length in same_bits:
-            fixed = lower_graph(optimised(read(path, shapes, length)), packing())
+    for key, arrays in inputs.items():
+        lengths = by_name(key, dimensions)
+        graph = optimised(read(path, shapes, lengths))
+        sizes = {name: graph.types[name].bytes for name in free.lowered.graph.outputs}
+        rows = first_rows(free, lengths)
+        results[key] = run_rows(free.lowered, compiled, arrays, sizes, rows, lengths), list[bytes]()
+        if key in same_bits:
+            fixed = lower_graph(graph, packing())
             own = compiled_for(fixed, machine)
             whole = [step.spec.rows for step in fixed.steps]
-            results[length] = results[length][0], run_rows(fixed, own, arrays, sizes, whole)
+            results[key] = results[key][0], run_rows(fixed, own, arrays, sizes, whole)
     return results

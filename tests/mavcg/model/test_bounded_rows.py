@@ -17,7 +17,7 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.model.bounded_models import Tokens, images_model, node, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import Shapes, free_rows_of, results_of_lengths  # noqa: E402
+from tests.mavcg.model.bounded_run import Dimensions, Lengths, Shapes, free_rows_of, results_of_lengths  # noqa: E402
 
 
 def assert_right(
@@ -37,7 +37,11 @@ def assert_right(
 
 
 def assert_same(
-    path: Path, shapes: Shapes, dimension: Dimension, inputs: Mapping[int, Mapping[str, Any]], of_own: Collection[int]
+    path: Path,
+    shapes: Shapes,
+    dimension: Dimensions,
+    inputs: Mapping[Any, Mapping[str, Any]],
+    of_own: Collection[Lengths],
 ) -> None:
     """Compare values with onnxruntime's, and bits with kernels for the lengths `of_own`. inputs: of each length."""
     reference = onnxruntime.InferenceSession(str(path))

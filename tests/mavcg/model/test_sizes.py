@@ -56,9 +56,11 @@ def test_all_combinations_are_there(lengths: list[list[int]]) -> None:
 
 def test_a_range_alone_is_a_bounded_dimension() -> None:
     bounds = parse_bounds(["x=1x1..512x384", "mask=1x1..512"])
-    assert bounds is not None and (bounds.least, bounds.most) == (1, 512)
-    assert bounds.at(7) == {"x": (1, 7, 384), "mask": (1, 7)}
+    assert bounds is not None and bounds.shapes == {"x": (1, (1, 512), 384), "mask": (1, (1, 512))}
+    assert bounds.longest() == {"x": (1, 512, 384), "mask": (1, 512)}
     assert str(bounds) == "x=1x1..512x384 mask=1x1..512"
+    both = parse_bounds(["x=1..8x1..512"])
+    assert both is not None and both.shapes == {"x": ((1, 8), (1, 512))} and both.longest() == {"x": (8, 512)}
     assert parse_bounds(["x=1x3..3"]) is None and parse_bounds(["x=1,2x3"]) is None and parse_bounds([]) is None
     assert parse_bounds(["x=1..3,5x2"]) is None  # a list with a range in it is a list
 
@@ -69,7 +71,7 @@ def test_a_range_alone_is_a_bounded_dimension() -> None:
         (["x=3..1x4"], "the range 3..1 has no length"),
         (["x=0..4"], "lengths are 1 to 2147483647"),
         (["x=1..2147483648"], "lengths are 1 to 2147483647"),
-        (["x=1..4x1..8"], "1..4, 1..8 are several bounded dimensions"),
+        (["x=1..4x0..8"], "lengths are 1 to 2147483647"),
         (["x=1..4x2,3"], "beside a list"),
     ],
 )
