@@ -23,6 +23,7 @@ from mavcg.importers.limits import (
     MOST_NODES,
     UnsupportedOp,
 )
+from mavcg.importers.loop_rows import with_rows
 from mavcg.ops import infer, make_node
 from mavcg.ops.loops import LOOP_OPS
 from mavcg.ops.op import node_location
@@ -386,7 +387,7 @@ def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str]
             renamed[made] = made_counts[value.count.length] = fresh_names((*names, *inputs), [f"{name}.count"])[0]
         counts.append(GraphCount(name, value.count.axis, made_counts[value.count.length]))
     graph = replace(builder.finish(list(renamed)), counts=tuple(counts))
-    return _with_names(prune(graph), renamed)
+    return _with_names(with_rows(prune(graph)), renamed)
 
 
 def _with_names(graph: Graph, required: Mapping[str, str]) -> Graph:

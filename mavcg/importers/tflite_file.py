@@ -25,6 +25,7 @@ from mavcg.importers.tflite_ops.call import Handler, TfliteCall, scale_and_zero
 from mavcg.importers.tflite_ops.recurrent import KEEPERS
 from mavcg.importers.tflite_ops.table import HANDLERS
 from mavcg.importers.tflite_parse import RUNS, parse_model, read_file
+from mavcg.importers.tflite_rows import with_row_updates
 from mavcg.importers.tflite_sparse import SparseData
 from mavcg.importers.tflite_variables import (
     ASSIGN_VARIABLE,
@@ -299,6 +300,7 @@ class TfliteImport:
         model = self.model.bodies.get(number)
         if model is None:
             raise MavcgError(f"{location}: runs subgraph {number}, which the file does not have; the file is damaged")
+        model = with_row_updates(model)
         known = dict[int, Value]()  # constants, which all iterations share
 
         def run(emitter: Emitter, values: Sequence[Value], outputs: Sequence[int]) -> list[Value]:

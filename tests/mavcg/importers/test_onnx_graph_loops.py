@@ -192,6 +192,61 @@ def test_branches_of_different_types_are_refused(tmp_path: Path) -> None:
         import_onnx(path, loops=True)
 
 
+@pytest.mark.parametrize(("rows", "first", "step"), [(11, 0, 1), (14, 2, 1), (11, 10, -1), (14, 12, -1), (30, 0, 2)])
+def test_rows_by_the_number_of_the_iteration(tmp_path: Path, rows: int, first: int, step: int) -> None:
+    """They are rows of the loop, forwards or backwards, unless the index makes larger steps."""
+    body = [
+        node("Mul", ["i0", "step"], ["along"]),
+        node("Add", ["along", "first"], ["at"]),
+        node("Gather", ["x", "at"], ["row"]),
+        node("Add", ["v0_0", "row"], ["sum"]),
+        node("Tanh", ["sum"], ["n0"]),
+        node("Unsqueeze", ["i0", "axis"], ["place"]),
+        node("Unsqueeze", ["place", "axis"], ["places"]),
+        node("Unsqueeze", ["n0", "axis"], ["update"]),
+        node("ScatterND", ["v0_1", "places", "update"], ["n1"]),
+    ]
+    known = [
+        number("trips", 11),
+        number("first", first),
+        number("step", step),
+        helper.make_tensor("axis", I64, [1], [0]),
+    ]
+    path = save(
+        tmp_path / "m.onnx",
+        [loop_of(0, "trips", ["h0", "empty"], body, ["n0", "n1"])],
+        [info("x", F32, [rows, 3]), info("h0", F32, [3]), info("empty", F32, [11, 3])],
+        ["l0_0", "l0_1"],
+        known,
+    )
+    rng = np.random.default_rng(rows)
+    kept = agrees(path, *(rng.standard_normal(shape).astype(np.float32) for shape in ((rows, 3), (3,), (11, 3))))
+    ops = [n.op for n in kept.nodes]
+    assert ops.count("loop_stack") == 1 and "scatter" not in ops
+    assert ops.count("gather") == (step == 2) and ops.count("loop_state") == (2 if step == 2 else 1)
+
+
+def test_rows_that_are_not_all_written_or_are_read(tmp_path: Path) -> None:
+    """What a state holds before its rows are written counts: of 13 rows 11 are written, and an earlier row is read."""
+    for rows, reader in ((13, "h0"), (11, "v0_1")):
+        body = [
+            node("Unsqueeze", ["i0", "axis"], ["place"]),
+            node("Unsqueeze", ["place", "axis"], ["places"]),
+            node("ReduceSum", [reader, "axis"] if reader == "v0_1" else ["wide", "axis"], ["total"], keepdims=0),
+            node("Tanh", ["total"], ["n"]),
+            node("Unsqueeze", ["n", "axis"], ["update"]),
+            node("ScatterND", ["v0_1", "places", "update"], ["n1"]),
+            node("Add", ["v0_0", "n"], ["n0"]),
+        ]
+        known = [number("trips", 11), helper.make_tensor("axis", I64, [1], [0])]
+        inputs = [info("wide", F32, [2, 3]), info("h0", F32, [3]), info("empty", F32, [rows, 3])]
+        loop = loop_of(0, "trips", ["h0", "empty"], body, ["n0", "n1"])
+        path = save(tmp_path / "m.onnx", [loop], inputs, ["l0_0", "l0_1"], known)
+        rng = np.random.default_rng(rows)
+        kept = agrees(path, *(rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3), (3,), (rows, 3))))
+        assert any(n.op == "scatter" for n in kept.nodes)
+
+
 # Loops and branches in each other
 
 

@@ -145,3 +145,36 @@ def test_sequences_of_different_lengths(tmp_path: Path) -> None:
             have = library.run(*(given[tensor.name] for tensor in library.inputs))
             for mine, theirs in zip(have, session.run(None, given), strict=True):
                 np.testing.assert_allclose(mine, theirs, 1e-4, 1e-5)
+
+
+@pytest.mark.long
+def test_a_loop_over_the_rows_of_an_input(tmp_path: Path) -> None:
+    """Its number of iterations is read from a shape, and each iteration gathers a row by its number."""
+    helper, f32, i64, boolean = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+    info, node = helper.make_tensor_value_info, helper.make_node
+    body = helper.make_graph(
+        [
+            node("Gather", ["x", "i"], ["row"]),
+            node("Add", ["h", "row"], ["sum"]),
+            node("Tanh", ["sum"], ["n"]),
+            node("Identity", ["go"], ["on"]),
+            node("Neg", ["n"], ["o"]),
+        ],
+        "body",
+        [info("i", i64, []), info("go", boolean, []), info("h", f32, [3])],
+        [info("on", boolean, []), info("n", f32, [3]), info("o", f32, [3])],
+    )
+    nodes = [
+        node("Shape", ["x"], ["shape"], start=0, end=1),
+        node("Squeeze", ["shape"], ["rows"]),
+        node("Loop", ["rows", "", "h0"], ["last", "all"], "loop", body=body),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", f32, ["rows", 3]), info("h0", f32, [3])],
+        [info("last", f32, [3]), info("all", f32, None)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    rng = np.random.default_rng(2)
+    agrees(tmp_path, {n: rng.standard_normal(s).astype(np.float32) for n, s in (("x", (MOST, 3)), ("h0", (3,)))}, ["x"])

@@ -114,9 +114,32 @@ def test_a_while_of_a_known_number_of_iterations(tmp_path: Path, limit: int, loo
     assert not any(n.op == "loop_state" and (n.attr("condition") or n.attr("number")) for n in kept.nodes)
 
 
-def test_the_time_steps_of_a_recurrent_layer(tmp_path: Path) -> None:
+def updated(w: Writer, rows: int, update: int, time: int, steps: int) -> int:
+    start = w.op("PACK", [time, w.constant(0), w.constant(0)], "i32", "PackOptions", shape=(3,), valuesCount=3)
+    return w.op("DYNAMIC_UPDATE_SLICE", [rows, update, start], shape=(steps, *SHAPE))
+
+
+def joined(w: Writer, rows: int, update: int, time: int, steps: int) -> int:
+    """A row between those before it and after it, whose numbers only the iteration knows."""
+
+    def entry(number: int, rest: int) -> int:
+        first = w.op("RESHAPE", [number, w.constant([1])], "i32", "ReshapeOptions", shape=(1,))
+        parts = [first, w.constant([rest, rest])]
+        return w.op("CONCATENATION", parts, "i32", "ConcatenationOptions", axis=0, shape=(3,))
+
+    head = w.op("SLICE", [rows, w.constant([0, 0, 0]), entry(time, -1)], shape=(1, *SHAPE))
+    following = w.op("ADD", [time, w.constant(1)], "i32", "AddOptions")
+    tail = w.op("SLICE", [rows, entry(following, 0), w.constant([-1, -1, -1])], shape=(1, *SHAPE))
+    for part in (head, tail):
+        w.graph.tensors[part].shapeSignature = [-1, *SHAPE]
+    parts = [head, update, tail]
+    return w.op("CONCATENATION", parts, "f32", "ConcatenationOptions", axis=0, shape=(steps, *SHAPE))
+
+
+@pytest.mark.parametrize("write", [updated, joined])
+def test_the_time_steps_of_a_recurrent_layer(tmp_path: Path, write: Callable[..., int]) -> None:
     """As converters write a cell that is not fused: rows by a Gather of the counter, two conditions, an output whose
-    rows are updated."""
+    rows are replaced. They are rows of a loop in whose body nothing is copied."""
     steps, weights = 12, np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)
 
     def goes_on(w: Writer, states: Sequence[int]) -> list[int]:
@@ -129,9 +152,8 @@ def test_the_time_steps_of_a_recurrent_layer(tmp_path: Path) -> None:
         bias = w.constant(np.zeros(3, np.float32))
         product = w.op("FULLY_CONNECTED", [h, w.constant(weights), bias], "f32", "FullyConnectedOptions", shape=SHAPE)
         h = w.op("TANH", [add(w, product, row)], shape=SHAPE)
-        start = w.op("PACK", [time, w.constant(0), w.constant(0)], "i32", "PackOptions", shape=(3,), valuesCount=3)
         update = w.op("RESHAPE", [h, w.constant([1, *SHAPE])], "f32", "ReshapeOptions", shape=(1, *SHAPE))
-        rows = w.op("DYNAMIC_UPDATE_SLICE", [rows, update, start], shape=(steps, *SHAPE))
+        rows = write(w, rows, update, time, steps)
         one = w.constant(1)
         return [add(w, count, one, "i32", ()), add(w, time, one, "i32", ()), h, rows, x]
 
@@ -144,6 +166,9 @@ def test_the_time_steps_of_a_recurrent_layer(tmp_path: Path) -> None:
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((steps, *SHAPE), SHAPE)]
     kept = agrees(w.bytes(made[2], made[3]), *arrays, folder=tmp_path, unrolled=True)
     assert loops_of(kept) == 1
+    ops = [n.op for n in kept.nodes]
+    assert ops.count("loop_state") == ops.count("loop_slice") == ops.count("loop_stack") == 1
+    assert not {"gather", "scatter", "less", "flat_index"}.intersection(ops)
 
 
 @pytest.mark.parametrize("limit", [-5.0, 3.0, 1000.0])
