@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from llvmlite import ir
@@ -9,6 +10,7 @@ from llvmlite import ir
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import (
     F32,
+    F64,
     I8,
     I32,
     Values,
@@ -17,6 +19,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
+    row_count,
     scale_index,
     splat,
     vector,
@@ -72,11 +75,16 @@ def emit_quantized_mean(
 @spec_format("q_mean")
 @dataclass(frozen=True)
 class QMeanSpec(KernelSpec):
-    """A mean over axes. kept: loops over the outputs, with strides of x and out. reduced: loops over the terms."""
+    """A mean over axes. kept: loops over the outputs, with strides of x and out. reduced: loops over the terms.
+
+    per_index: terms of the outermost loop for each index of a bounded dimension, whose length an operand gives; 0:
+    their number is fixed. Operands: x, out, length?.
+    """
 
     to: Requantize
     kept: Nest
     reduced: Nest
+    per_index: int = 0
 
     @property
     def family(self) -> str:
@@ -116,8 +124,15 @@ def emit_mean(module: ir.Module, spec: QMeanSpec, machine: Machine) -> ir.Functi
     function, b = kernel_function(module, spec, machine)
     x_step, out_step = (strides[-1] for strides in spec.kept.strides)
     lanes = machine.vector_bytes // 4
-    count = spec.reduced.elements
-    factor = ir.Constant(F32, float(np.float32(spec.to.multiplier / count)))
+    count: ir.Value = const(spec.reduced.elements)
+    outermost: ir.Value | None = None
+    factor: ir.Value = ir.Constant(F32, float(np.float32(spec.to.multiplier / spec.reduced.elements)))
+    if spec.per_index:
+        outermost = scale_index(b, row_count(b, 2), spec.per_index, "outermost_terms")
+        count = scale_index(b, outermost, prod(spec.reduced.shape[1:]))
+        # The quotient of f64 rounded to f32, as of a constant number of terms.
+        factor = b.fptrunc(b.fdiv(ir.Constant(F64, spec.to.multiplier), b.sitofp(count, F64)), F32)
+    inside = b.trunc(count, I32)
 
     def mean(addresses: list[ir.Value], vectors: int, wide: int, used: int) -> None:
         """Emit the means of `vectors` vectors of outputs. addresses: of the first input and output."""
@@ -127,9 +142,9 @@ def emit_mean(module: ir.Module, spec: QMeanSpec, machine: Machine) -> ir.Functi
             return tuple(b.add(a, widen(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True))
 
         zero = zero_sums(wide)
-        totals = walk(b, spec.reduced, 1, addresses[0], (zero,) * vectors, term)
+        totals = walk(b, spec.reduced, 1, addresses[0], (zero,) * vectors, term, outermost)
         for i, total in enumerate(totals):
-            result = emit_quantized_mean(b, spec.to, total, const(count, I32), factor, wide)
+            result = emit_quantized_mean(b, spec.to, total, inside, factor, wide)
             store_lanes(b, result, address(b, addresses[1], i * wide), wide, used)
 
     def line(addresses: list[ir.Value], run: Line) -> None:

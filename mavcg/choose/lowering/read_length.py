@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from mavcg.kernels.block_weights.spec import BlockProduct
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
+from mavcg.kernels.int8.means import QMeanSpec
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
@@ -21,6 +22,16 @@ from mavcg.specs.kernel import KernelSpec
 
 _Merged = tuple[KernelSpec, bool]
 _Merge = Callable[[KernelSpec, KernelSpec, int, int], _Merged | None]  # merge_by_length of a class of specs
+
+
+def _mean(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+    assert isinstance(long, QMeanSpec) and isinstance(short, QMeanSpec)
+    counts = long.reduced.shape[0], short.reduced.shape[0]
+    per_index = per_index_of(*counts, most, length)
+    resized = replace(short.reduced, shape=(counts[0], *short.reduced.shape[1:]))
+    if not per_index or replace(short, reduced=resized) != long:
+        return None
+    return replace(long, per_index=per_index), True
 
 
 def _extremes(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
@@ -130,6 +141,7 @@ _MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
         PadBorder: _border,
         Pool: _pool,
         QAvgPoolSpec: _pool,
+        QMeanSpec: _mean,
         ScatterSpec: _scatter,
         TransposeSpec: _transpose,
     }

@@ -58,6 +58,15 @@ def test_windows_of_eight_bits(tmp_path: Path) -> None:
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 9, 80), (9, 10, 11, 12, 79, 80))
 
 
+def test_the_mean_of_an_image_of_any_height(tmp_path: Path) -> None:
+    net = Images(1, 3, None, 10)
+    net.conv(12, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    net.conv(12, 3, 3, group=12, pads=[1, 1, 1, 1])
+    net.add("GlobalAveragePool", net.last)
+    net.conv(7, 1, 1, act="")
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 3, 40), (3, 4, 5, 39, 40))
+
+
 @pytest.mark.long
 def test_images_with_a_bounded_batch(tmp_path: Path) -> None:
     path = images_model(tmp_path / "m.onnx")
