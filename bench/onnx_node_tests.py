@@ -109,7 +109,6 @@ PROMISED = (
     "NonZero",
     "Compress",
     "Unique",
-    "Det",
     "TfIdfVectorizer",
     "Adagrad",
     "Adam",

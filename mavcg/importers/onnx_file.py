@@ -1,7 +1,7 @@
 """Importer of ONNX files.
 
-Supports opset 7 and later. Dimensions, constants and attributes are resolved here: graphs have no free dimensions and
-no optional values.
+Supports opset 7 and later, and of earlier ones the operators that have not changed. Dimensions, constants and
+attributes are resolved here: graphs have no free dimensions and no optional values.
 """
 
 from __future__ import annotations
@@ -60,11 +60,7 @@ def import_model(
 
     loops, least_trips: as for import_onnx. Raises: as import_onnx.
     """
-    opsets = opsets_of(model.opset_import)
-    if "" in opsets and opsets[""] < LEAST_OPSET:
-        raise Unsupported(
-            f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"
-        )
+    opsets = supported_opsets(model, path)
     try:
         return _graph(model, path, shapes, opsets, (loops, least_trips))
     except MavcgError as error:
@@ -73,6 +69,45 @@ def import_model(
         text = "".join(c if c.isprintable() else " " for c in str(error))
         error.args = (f"{path}: {text}", *error.args[1:])
         raise
+
+
+def supported_opsets(model: onnx.ModelProto, path: Path) -> Mapping[str, int]:
+    """Return a file's opset versions by domain, at least LEAST_OPSET of ONNX's own.
+
+    A file of an older one is read as of LEAST_OPSET if all of its operators are the same there. Raises: Unsupported.
+    """
+    opsets = opsets_of(model.opset_import)
+    version = opsets.get("", LEAST_OPSET)
+    if version >= LEAST_OPSET:
+        return opsets
+    for op in sorted(_own_operators(model.graph)):
+        if _since(op, version) != _since(op, LEAST_OPSET):
+            raise Unsupported(
+                f"{path}: opset {version}, of which {op} is another operator since; at least {LEAST_OPSET} is needed, "
+                "onnx.version_converter can raise it"
+            )
+    return {**opsets, "": LEAST_OPSET}
+
+
+def _own_operators(graph: onnx.GraphProto) -> set[str]:
+    """Return the operators of ONNX's own domain in a graph and its branches."""
+    found, graphs = set[str](), [graph]
+    while graphs:
+        for node in graphs.pop().node:
+            if node.domain in ("", "ai.onnx"):
+                found.add(node.op_type)
+            graphs += [g for a in node.attribute for g in (*([a.g] if a.HasField("g") else []), *a.graphs)]
+    return found
+
+
+def _since(op: str, version: int) -> int:
+    """Return the version since which an operator is as it is in this one; 0 without it."""
+    from onnx import defs
+
+    try:
+        return int(defs.get_schema(op, version, "").since_version)
+    except defs.SchemaError:
+        return 0
 
 
 def _graph(

@@ -16,8 +16,7 @@ from mavcg.graph import TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError
 from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.limits import COUNTED, NO_TYPE, reason
-from mavcg.importers.onnx_file import LEAST_OPSET, check_given, declared_shapes, dims_of, given_symbols
-from mavcg.importers.onnx_functions import opsets_of
+from mavcg.importers.onnx_file import check_given, declared_shapes, dims_of, given_symbols, supported_opsets
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, node_location, read_initializers
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line, onnx_module
@@ -69,11 +68,7 @@ def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple
     them are not supported. path: for messages and external data.
     Raises: MavcgError for a file that is damaged, an opset that is too old, or a contradicted shape.
     """
-    opsets = opsets_of(model.opset_import)
-    if "" in opsets and opsets[""] < LEAST_OPSET:
-        raise MavcgError(
-            f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"
-        )
+    opsets = supported_opsets(model, path)
     values = read_initializers(model.graph, f"{path}: the graph", path.parent)
     declared = declared_shapes(model.graph, [i for i in model.graph.input if i.name not in values], shapes)
     model = with_shapes(model, shapes, set(values))

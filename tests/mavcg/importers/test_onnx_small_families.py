@@ -1,4 +1,4 @@
-"""Determinants, counts of n-grams and updates by gradients, beside NumPy, onnxruntime and ONNX's reference."""
+"""Counts of n-grams and updates by gradients, beside NumPy, onnxruntime and ONNX's reference."""
 
 from typing import Any
 
@@ -9,28 +9,13 @@ from hypothesis import strategies as st
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_file import import_model
 from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.test_onnx_counted import agrees, node
-from tests.mavcg.importers.test_onnx_lowered import floats, ours, theirs
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 4, 4), (2, 1, 5, 5), (6, 6)])
-def test_determinants(shape: tuple[int, ...]) -> None:
-    x = floats(*shape)
-    made = ours("Det", [x], opset=11)
-    np.testing.assert_allclose(made, np.linalg.det(x.astype(np.float64)), 1e-4, 1e-5)
-    np.testing.assert_allclose(made, theirs("Det", [x], opset=11), 1e-4, 1e-5)
-
-
-@pytest.mark.parametrize(("shape", "words"), [((7, 7), "matrices of 7 rows"), ((2, 3), "square matrices are needed")])
-def test_determinants_that_are_refused(shape: tuple[int, ...], words: str) -> None:
-    with pytest.raises(MavcgError, match=words):
-        ours("Det", [floats(*shape)], opset=11)
+from tests.mavcg.importers.test_onnx_lowered import floats, ours
 
 
 @given(
