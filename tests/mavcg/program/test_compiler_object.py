@@ -201,7 +201,7 @@ SUMS = """\
 double dot_hot(const double *a, const double *b, int n) {
     double s = 0;
     for (int i = 0; i < n; i++) { double p = a[i] * b[i]; s += p; }
-    return s;
+    return s * (double)(1ll << (n & 31)); /* shlx is beyond -mfma: a version with it stays */
 }
 """
 
