@@ -44,6 +44,7 @@ def convolution(dtype: str, channels: int, kernel: int, stride: int, depthwise: 
 @pytest.mark.parametrize("depthwise", [False, True])
 @pytest.mark.parametrize("dtype", ["f32", "u8"])
 @pytest.mark.parametrize("channels", [5, 70])
+@pytest.mark.sample(8)
 def test_a_column_of_pixels_has_the_bits_of_a_row(
     run_node: RunNode, dtype: str, channels: int, kernel: int, stride: int, depthwise: bool
 ) -> None:
@@ -91,6 +92,7 @@ def test_pools_end_where_a_run_says(run_node: RunNode, op: str, height: int) -> 
 @pytest.mark.parametrize("machine", host_machines(), ids=lambda machine: machine.name)
 @pytest.mark.parametrize("bits", [7, None])
 @pytest.mark.parametrize("longest", [(1, 9, 4, 3), (1, 1, 9, 3)])
+@pytest.mark.sample(4)
 def test_a_border_follows_the_rows_of_a_run(machine: Machine, bits: int | None, longest: tuple[int, ...]) -> None:
     """Two rows above and one below, and one column on the left of an image with several; nothing else is written."""
     axis = 1 if longest[1] > 1 else 2

@@ -33,6 +33,7 @@ def parts(
 
 
 @pytest.mark.parametrize("keys", [1, 9, 64, 130])
+@pytest.mark.sample(2)
 def test_of_some_keys(assert_node: AssertNode, keys: int) -> None:
     query, key, value = parts(1, 37, keys, (3, 3), (8, 12))
     assert_node("attention", (query, key, value, None, None), scale=0.35, rtol=1e-5, atol=2e-6)
@@ -55,6 +56,7 @@ def test_causal_with_a_count_of_keys(assert_node: AssertNode) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 1, 70), (1, 4, 1, 70), (1, 1, 6, 70), (2, 4, 6, 70), (2, 4, 6, 1)])
+@pytest.mark.sample(3)
 def test_masks(assert_node: AssertNode, shape: tuple[int, int, int, int]) -> None:
     query, key, value = parts(2, 6, 70, (4, 2), (8, 8))
     mask = noise(*shape, scale=3.0)

@@ -221,7 +221,7 @@ def test_c_and_cpp_programs_read_the_lengths(built: tuple[Path, Any], tmp_path: 
     ("options", "words"),
     [
         (["--shape", "x=1,2x3x24x24"], "the sizes of a library have fixed outputs"),
-        (["--shape", "x=1..2x3x24x24"], "outputs follow from this length alone"),
+        (["--shape", "x=1..2x3x24x24"], "outputs follow from these lengths alone"),
     ],
 )
 def test_what_takes_fixed_outputs_refuses_them_by_name(

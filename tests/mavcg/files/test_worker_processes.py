@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError, ToolError
-from mavcg.files import worker_processes
+from mavcg.files import forked_worker
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
 
 
@@ -38,7 +38,7 @@ def test_the_costliest_begin_first_and_results_keep_the_order() -> None:
 
 
 def test_where_a_fork_is_not_safe_tasks_run_in_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(worker_processes, "FORKS", False)
+    monkeypatch.setattr(forked_worker, "FORKS", False)
     a, b = tmp_path / "a", tmp_path / "b"
     assert run_tasks(squares(5), 2) == [(n * n + 7, os.getpid()) for n in range(5)]
     assert run_tasks([Task("a", partial(_meet, a, b)), Task("b", partial(_meet, b, a))], 2) == [True, True]

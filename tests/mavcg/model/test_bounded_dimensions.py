@@ -30,6 +30,7 @@ BATCHES = (Dimension("batch", 1, 4), Dimension("tokens", 1, MOST))
 
 
 @pytest.mark.parametrize("masked", [-10000.0, 0.0])
+@pytest.mark.sample(1)
 def test_a_sentence_encoder(tmp_path: Path, masked: float) -> None:
     """Tokens, their places and segments, masks of each sentence, and the mean of its tokens."""
     path = bert(tmp_path / "bert.onnx", layers=1, batch="batch", masked=masked)

@@ -126,6 +126,7 @@ def test_the_height_of_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("channels", [1, 3, 10, 70])
 @pytest.mark.parametrize("write", [tcn, front_end])
+@pytest.mark.sample(3)
 def test_channels_before_time(tmp_path: Path, write: Callable[[Images], None], channels: int) -> None:
     """Rows of the caller's arrays [1, channels, N] are as long as the run says."""
     net = Images(1, channels, None)
@@ -144,6 +145,7 @@ def test_few_rows_of_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("channels", [3, 8])
+@pytest.mark.sample(1)
 def test_channels_before_height(tmp_path: Path, channels: int) -> None:
     net = Images(1, channels, None, 12)
     small_cnn(net)

@@ -359,7 +359,9 @@ def test_ops_without_a_case_are_the_ones_tested_elsewhere(writer: Any) -> None:
         "DENSIFY",
         "SVDF",
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
-    }  # above, in test_quantised.py, test_sparse.py, test_recurrent.py
+        "UNIQUE",
+        "WHERE",
+    }  # above, in test_quantised.py, test_sparse.py, test_recurrent.py, test_selecting.py
     for case in CASES.values():
         case(writer)
     numbers = {code.builtinCode for code in writer.model.operatorCodes}
