@@ -122,7 +122,7 @@ def decoder(record: Record, table: Table) -> str:
     parts += [
         f"Measured: a prompt of {record['tokens']} tokens in one run; its products of weights beside those of 8 bits "
         "that its cores could make at most.",
-        table(["runtime", "threads", "tokens/s", "rounds", "of the peak"], prompts),
+        table(["runtime", "threads", "tokens/s of a prompt", "rounds", "of the peak"], prompts),
         "Predicted:",
     ]
     return "\n\n".join([*parts, table(["board", "core", "one core", "all of them"], predicted)])
