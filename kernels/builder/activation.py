@@ -20,6 +20,7 @@ from mavcg.kernels.builder.float_math import (
     softplus,
     tanh,
 )
+from mavcg.kernels.builder.rational_math import sigmoid_quotient, tanh_quotient
 from mavcg.kernels.builder.trigonometry import cos, sin, tan
 from mavcg.specs.primitive import Epilogue
 
@@ -98,8 +99,10 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
     "hard_swish": lambda b, x: b.fmul(x, _hard_sigmoid(b, x, 1 / 6, 0.5)),
     "hard_swish_quotient": _hard_swish_quotient,
     "sigmoid": sigmoid,
+    "sigmoid_quotient": sigmoid_quotient,
     "silu": lambda b, x: b.fmul(x, sigmoid(b, x)),
     "tanh": tanh,
+    "tanh_quotient": tanh_quotient,
     "gelu": _gelu,
     "mish": lambda b, x: b.fmul(x, tanh(b, softplus(b, x))),
     "softplus": softplus,

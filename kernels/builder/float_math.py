@@ -77,7 +77,7 @@ def _power_of_two(b: ir.IRBuilder, n: ir.Value) -> ir.Value:
     return as_floats(b, b.shl(b.add(n, ints_like(n, 127)), ints_like(n, 23)))
 
 
-def _clamp(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
+def clamp(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
     """Return x clamped to low .. high; NaN stays NaN."""
     x = b.select(b.fcmp_ordered("<", x, like(x, low)), like(x, low), x)
     return b.select(b.fcmp_ordered(">", x, like(x, high)), like(x, high), x)
@@ -99,7 +99,7 @@ def _reduce(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return e^x; denormal results are correct too."""
-    x = _clamp(b, x, -104.0, 89.0)
+    x = clamp(b, x, -104.0, 89.0)
     n, r = _reduce(b, x)
     value = b.fadd(fma(b, b.fmul(r, r), polynomial(b, r, _EXP_TAIL), r), like(x, 1.0))
     half = b.ashr(n, ints_like(x, 1))  # in two steps: 2^n alone may overflow f32 where the result does not

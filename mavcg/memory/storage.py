@@ -41,6 +41,8 @@ IN_PLACE = frozenset(
         "mish",
         "hard_swish",
         "hard_swish_quotient",
+        "sigmoid_quotient",
+        "tanh_quotient",
         "clip",
         "leaky_relu",
         "elu",

@@ -26,6 +26,8 @@ _FLOAT_UNARY = (
     "mish",
     "hard_swish",
     "hard_swish_quotient",
+    "sigmoid_quotient",
+    "tanh_quotient",
 )
 _PARAMETRIC: Mapping[str, Mapping[str, Attr]] = {
     "leaky_relu": {"alpha": Attr("float", 0.01)},

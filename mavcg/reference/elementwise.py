@@ -68,6 +68,8 @@ _UNARY: Mapping[str, Callable[..., Any]] = {
     "mish": lambda x: x * np.tanh(_softplus(x)),
     "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "hard_swish_quotient": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "sigmoid_quotient": _sigmoid,
+    "tanh_quotient": np.tanh,
     "clip": _clip,
     "leaky_relu": lambda x, alpha: np.where(x < 0, alpha * x, x),
     "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(x)),

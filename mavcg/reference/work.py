@@ -14,6 +14,8 @@ _TRANSCENDENTAL_STEPS = 20  # of an element
 _TRANSCENDENTAL = (
     "sigmoid",
     "tanh",
+    "sigmoid_quotient",
+    "tanh_quotient",
     "exp",
     "log",
     "sin",

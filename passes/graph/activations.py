@@ -61,13 +61,16 @@ def recognise_activations(graph: Graph) -> Graph:
         return %y
 
     x ** 2 becomes x * x, and a division by a power of two a multiplication. Only for f32: integers wrap around. In a
-    network with dynamic quantization, the first example becomes hard_swish_quotient, which has the roundings of its
-    operators: there, a single rounding can change all outputs.
+    network with dynamic quantization, a single rounding can change all outputs: there x * clip(x + 3, 0, 6) / 6 becomes
+    hard_swish_quotient, which has the roundings of its operators, x ** 3 becomes (x * x) * x, and tanh and sigmoid have
+    onnxruntime's bits, and so stay out of gelu, silu and mish.
     """
     new = Rewrite(graph)
     rounded = any(node.op == "dynamic_range" for node in graph.nodes)
     for node in graph.nodes:
         recognised = _recognise(new, node)
+        if recognised is None and rounded:
+            recognised = _with_onnxruntimes_bits(new, node)
         if recognised is None:
             new.keep(node)
         else:
@@ -88,6 +91,19 @@ def _recognise(new: Rewrite, node: Node) -> Found:
         return None
     renamed = node.with_inputs({n: new.of(n) for n in node.inputs})
     return next((f for f in (rule(new, renamed) for rule in RULES.get(node.op, ())) if f is not None), None)
+
+
+def _with_onnxruntimes_bits(new: Rewrite, node: Node) -> Found:
+    """Match an operator whose bits differ from onnxruntime's otherwise."""
+    if new.types[node.output].dtype != "f32":
+        return None
+    x = new.of(node.inputs[0])
+    if node.op in ("tanh", "sigmoid"):
+        return f"{node.op}_quotient", (x,), NO_ATTRS
+    cube = node.op == "pow" and scalar_of(new.array(new.of(node.inputs[1]))) == 3.0
+    if not cube or new.types[x] != new.types[node.output]:
+        return None
+    return "mul", (new.add("mul", (x, x), node.output, node.origin), x), NO_ATTRS
 
 
 def _is_quotient(new: Rewrite, node: Node, x: str) -> bool:

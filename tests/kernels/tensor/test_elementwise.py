@@ -208,6 +208,15 @@ def test_a_quotient_is_rounded_after_each_operator(assert_node: AssertNode) -> N
         np.testing.assert_array_equal(of_machine, expected)
 
 
+@pytest.mark.parametrize("op", ["Sigmoid", "Tanh"])
+def test_quotients_of_polynomials_have_the_bits_of_onnxruntime(assert_node: AssertNode, op: str) -> None:
+    special = np.array([0.0, -0.0, 1e-30, 9, -9, 18, -18, 1e30, np.inf, -np.inf, np.nan], np.float32)
+    x = np.concatenate([numbers("f32", (2000,)) * np.float32(scale) for scale in (0.01, 1, 5)] + [special])
+    computed = assert_node(f"{op.lower()}_quotient", (x,), rtol=2e-6, atol=3e-7)
+    for of_machine in computed:
+        np.testing.assert_array_equal(of_machine, by_onnxruntime(op, x))
+
+
 def test_a_small_sigmoid_is_nearer_to_the_exact_one_than_onnxruntimes(assert_node: AssertNode) -> None:
     """docs/models.md says so: its error is 1e-7 absolutely, which is much of a result that is as small itself."""
     x = np.linspace(-17, -12, 1001, dtype=np.float32)

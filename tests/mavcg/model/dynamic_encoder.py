@@ -1,4 +1,4 @@
-"""An encoder like T5's with seeded weights: RMS norms, attention with biases of positions, feed-forward layers."""
+"""An encoder like T5's with seeded weights: RMS norms, attention with biases of positions, gated layers."""
 
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,19 @@ class _Writer:
         rows = self.node("Reshape", [joined, "rows"], name + "rows")
         return self.node("MatMul", [rows, self.weight(name + "o", width, width)], name + "out")
 
+    def gelu(self, x: str, name: str) -> str:
+        cube = self.node("Mul", [self.node("Pow", [x, "three"], name + "cube"), "cubic"], name + "term")
+        inner = self.node("Mul", [self.node("Add", [x, cube], name + "polynomial"), "root"], name + "inner")
+        gate = self.node("Add", [self.node("Tanh", [inner], name + "tanh"), "one"], name + "gate")
+        return self.node("Mul", [self.node("Mul", [x, "half"], name + "half"), gate], name + "gelu")
+
 
 def write_encoder(path: Path, layers: int, width: int, heads: int, length: int, seed: int = 1) -> None:
     """Write the model, in f32, with input ids [1, length] and output y."""
     made = _Writer(seed)
-    made.constant("two", np.float32(2))
+    numbers = {"two": 2, "three": 3, "half": 0.5, "one": 1, "cubic": 0.044715, "root": (2 / np.pi) ** 0.5}
+    for name, number in numbers.items():
+        made.constant(name, np.float32(number))
     made.constant("epsilon", np.float32(1e-6))
     made.constant("heads", np.array([1, length, heads, width // heads], np.int64))
     made.constant("rows", np.array([1, length, width], np.int64))
@@ -75,9 +83,12 @@ def write_encoder(path: Path, layers: int, width: int, heads: int, length: int, 
         name = f"layer{layer}_"
         out = made.attention(made.norm(x, name + "first_", width), name, width, heads)
         x = made.node("Add", [x, out], name + "middle")
-        wide = made.weight(name + "wide", width, 2 * width)
-        hidden = made.node("MatMul", [made.norm(x, name + "second_", width), wide], name + "hidden")
-        hidden = made.node("Relu", [hidden], name + "relu")
+        normed = made.norm(x, name + "second_", width)
+        gate, hidden = (
+            made.node("MatMul", [normed, made.weight(name + key, width, 2 * width)], name + key + "product")
+            for key in ("gate", "wide")
+        )
+        hidden = made.node("Mul", [made.gelu(gate, name + "gelu_"), hidden], name + "gated")
         narrow = made.node("MatMul", [hidden, made.weight(name + "narrow", 2 * width, width)], name + "narrowed")
         x = made.node("Add", [x, narrow], name + "end")
     made.norm(x, "last_", width)

@@ -85,6 +85,21 @@ def test_a_hard_swish_before_a_dynamic_quantization_keeps_its_roundings(h: Any) 
         h.same(graph, after, relative=3e-6)
 
 
+@pytest.mark.parametrize(
+    ("form", "ops"),
+    [
+        ("%s = sigmoid(%x); %a = mul(%x, %s)", ["sigmoid_quotient", "mul"]),
+        ("%a = tanh(%x)", ["tanh_quotient"]),
+        ("%a = pow(%x, k3)", ["mul", "mul"]),
+    ],
+)
+def test_before_a_dynamic_quantization_bits_are_onnxruntimes(form: str, ops: list[str], h: Any) -> None:
+    graph = h.graph(text_of(f"{form}; %y = dynamic_range(%a)"))
+    after = prune(recognise_activations(graph))
+    assert [node.op for node in after.nodes] == [*ops, "dynamic_range"]
+    h.same(graph, after, relative=3e-6)
+
+
 CONV = """input %x: f32[1,2,2,2]
         const %w: f32[2,1,1,2] = {1.0, -2.0, 3.0, 4.0}
         const %v: f32[2,1,1,2] = {4.0, -2.0, 3.0, 4.0}
