@@ -262,7 +262,7 @@ for size in ([1, 8, 8, 5], [1, 8, 8, 6]):
 
 @pytest.mark.long
 def test_the_crash_after_a_size_that_an_operator_refuses_is_litert_s_own(build: Build, here: Path) -> None:
-    """As docs/drop-in.md says: with any delegate that has taken nodes, and with none it goes on."""
+    """LiteRT crashes with any delegate that has taken nodes, and goes on without one, as docs/drop-in.md says."""
     build(here, chain(Writer()))
     source = Path(__file__).with_name("other_delegate.c")
     run_zig("cc", ["-shared", "-fPIC", f"-I{CSRC}", str(source), "-o", "libother.so"], "building a delegate", here)

@@ -265,7 +265,7 @@ def test_operators_that_need_the_length_are_refused_by_name(nodes: list[Node], w
 
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_regions_that_remain_are_pooled_and_convolved(ratio: int) -> None:
-    """As a network with masks has it: of whose boxes a run decides the number, and what lies in them."""
+    """A network with masks pools and convolves the regions of its boxes, whose number a run decides."""
     nodes = [
         node("NonMaxSuppression", "boxes scores most overlap least", "kept"),
         node("Gather", "kept two", "number", axis=1),

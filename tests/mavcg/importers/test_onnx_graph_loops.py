@@ -227,7 +227,7 @@ def test_rows_by_the_number_of_the_iteration(tmp_path: Path, rows: int, first: i
 
 
 def test_rows_that_are_not_all_written_or_are_read(tmp_path: Path) -> None:
-    """What a state holds before its rows are written counts: of 13 rows 11 are written, and an earlier row is read."""
+    """A state stays one where its first values are read: 11 of 13 rows are written, or an earlier row is read."""
     for rows, reader in ((13, "h0"), (11, "v0_1")):
         body = [
             node("Unsqueeze", ["i0", "axis"], ["place"]),

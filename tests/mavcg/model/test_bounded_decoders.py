@@ -37,7 +37,7 @@ def free(path: Path, *names: str) -> Path:
 
 @pytest.mark.parametrize(("packed", "window"), [(True, -1), (False, 3)])
 def test_attention_over_caches(tmp_path: Path, packed: bool, window: int) -> None:
-    """Of one to seven tokens, behind those of earlier runs and first."""
+    """Runs of one to seven tokens attend to caches that are empty or hold tokens of earlier runs."""
     heads, random = (4, 2), np.random.default_rng(0)
     more = {"do_rotary": 1, "local_window_size": window}
     names = ("q",) if packed else ("q", "k", "v")

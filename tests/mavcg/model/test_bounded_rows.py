@@ -185,7 +185,7 @@ def test_a_token_in_front_of_all(tmp_path: Path) -> None:
 
 
 def test_a_token_behind_all_is_refused(tmp_path: Path) -> None:
-    """Where it lies follows from the length."""
+    """The place of a token that is appended follows from the length."""
     net = Tokens(8)
     net.add("Concat", "x", net.normal(1, 1, 8), axis=1)
     assert "where its tensors lie" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))

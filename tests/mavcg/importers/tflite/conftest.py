@@ -153,7 +153,7 @@ class Writer:
 
 
 def litert(data: bytes, arrays: Sequence[Array], xnnpack: bool = False) -> list[Array]:
-    """What LiteRT's own kernels, or XNNPACK's, make of a model, inputs and outputs in order."""
+    """Return the outputs of a model by LiteRT's own kernels or XNNPACK's; arrays are its inputs, in order."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolver = OpResolverType.BUILTIN if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES

@@ -138,8 +138,10 @@ def joined(w: Writer, rows: int, update: int, time: int, steps: int) -> int:
 
 @pytest.mark.parametrize("write", [updated, joined])
 def test_the_time_steps_of_a_recurrent_layer(tmp_path: Path, write: Callable[..., int]) -> None:
-    """As converters write a cell that is not fused: rows by a Gather of the counter, two conditions, an output whose
-    rows are replaced. They are rows of a loop in whose body nothing is copied."""
+    """A cell that converters do not fuse becomes a loop over rows, in whose body nothing is copied.
+
+    It has rows by a Gather of the counter, two conditions, and an output whose rows are replaced.
+    """
     steps, weights = 12, np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)
 
     def goes_on(w: Writer, states: Sequence[int]) -> list[int]:

@@ -17,7 +17,7 @@ I32 = np.int32
 
 
 def results(folder: Path, writer: Writer, outputs: list[int], *arrays: Array) -> tuple[list[Array], list[Array]]:
-    """What a model gives here, and with LiteRT."""
+    """Return the outputs of a model by the reference here, and by LiteRT."""
     data = writer.bytes(*outputs)
     (folder / "m.tflite").write_bytes(data)
     graph = import_tflite(folder / "m.tflite")
@@ -102,7 +102,7 @@ def test_soft_suppression_is_refused(tmp_path: Path) -> None:
 
 
 def test_places_are_read_by_other_operators(tmp_path: Path) -> None:
-    """What is at the places is gathered, doubled and returned; a run decides how many there are."""
+    """Elements at places whose number a run decides are gathered, doubled and returned."""
     for seed in range(3):
         x = (np.random.default_rng(seed).integers(0, 3, (4, 5))).astype(np.float32)
         writer = Writer()
