@@ -37,8 +37,7 @@ from bench.program_runner import model_runner
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
-from mavcg.importers.emitter import NeedsConstant
-from mavcg.importers.limits import Unsupported
+from mavcg.importers.limits import NeedsConstant, Unsupported
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.importers.onnx_narrow import NARROW
 from mavcg.importers.onnx_order import reads

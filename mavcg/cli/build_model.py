@@ -123,8 +123,7 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
 
     Returns: the JSON document, or {} after a report on stdout.
     """
-    from mavcg.importers.emitter import NeedsConstant
-    from mavcg.importers.limits import Unsupported
+    from mavcg.importers.limits import NeedsConstant, Unsupported
     from mavcg.model.model import build_model
     from mavcg.model.report import model_json, show_model
     from mavcg.model.sized_model import build_sized

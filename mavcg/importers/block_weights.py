@@ -7,8 +7,8 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.indices import gather_along
+from mavcg.importers.value import Value, constant
 from mavcg.ops.block_weights import UNIT_TERMS
 from mavcg.reference.block_weights import pack_bits
 

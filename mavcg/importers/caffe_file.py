@@ -12,8 +12,9 @@ from mavcg.importers.caffe_ops.call import CaffeCall, CaffeWeights, LayerType
 from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING
 from mavcg.importers.caffe_text import parse_prototxt
 from mavcg.importers.caffe_weights import read_caffemodel
-from mavcg.importers.emitter import Emitter, Value, finish_graph
+from mavcg.importers.emitter import Emitter, finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
+from mavcg.importers.value import Value
 
 _LARGEST_TEXT = 1 << 26  # maximum bytes of a prototxt; the largest networks have about 100 kB
 # Fields of every layer that do not affect inference or are read elsewhere.

@@ -9,8 +9,9 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.importers.emitter import Emitter, Value, constant
+from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import MOST_INTS, UnsupportedOp
+from mavcg.importers.value import Value, constant
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counts import Count
-from mavcg.importers.emitter import Value, constant
+from mavcg.importers.value import Value, constant
 from mavcg.specs.kernel import dense_strides
 
 

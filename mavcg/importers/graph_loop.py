@@ -8,7 +8,8 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import OpenLoop, Value, constant
+from mavcg.importers.emitter import OpenLoop
+from mavcg.importers.value import Value, constant
 from mavcg.ops.loops import OUTSIDE
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import LARGEST_BYTES
+from mavcg.importers.value import Value, constant
 from mavcg.specs.kernel import dense_strides
 
 _INDEX_TYPES = ("i32", "i64")

@@ -28,6 +28,14 @@ class UnsupportedOp(Unsupported):
     """Raised for an unsupported operator, or an unsupported form of it."""
 
 
+class NeedsConstant(MavcgError):
+    """Raised when an operator needs the value of a computed tensor at import. tensor: its name in the file."""
+
+    def __init__(self, message: str, tensor: str) -> None:
+        super().__init__(message)
+        self.tensor = tensor
+
+
 def reason(error: MavcgError) -> str:
     """Return an error's reason without the node's name, so that equal reasons can be counted together."""
     text = _NODE.sub("", " ".join(str(error).split()))

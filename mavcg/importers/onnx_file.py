@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapes, FreeInput, compared_shapes, free_dimensions_error
-from mavcg.importers.emitter import Emitter, Value, finish_graph
+from mavcg.importers.emitter import Emitter, finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LEAST_TRIPS, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, declared_dims, read_initializers
 from mavcg.importers.onnx_narrow import BY_NUMBER, read_bits, to_bits
 from mavcg.importers.onnx_proto import LARGEST_DIMENSION, dtype_of, load_model
+from mavcg.importers.value import Value
 
 if TYPE_CHECKING:
     import onnx

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
-from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_proto import DTYPE_NAMES, one_line, onnx_module
+from mavcg.importers.value import Value
 
 if TYPE_CHECKING:
     import onnx

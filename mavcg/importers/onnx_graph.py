@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
-from mavcg.importers.emitter import Emitter, NeedsConstant, Value
+from mavcg.importers.emitter import Emitter
 from mavcg.importers.graph_loop import conditional_branches
-from mavcg.importers.limits import DEEPEST, LISTED, MOST_NODES, UnsupportedOp
+from mavcg.importers.limits import DEEPEST, LISTED, MOST_NODES, NeedsConstant, UnsupportedOp
 from mavcg.importers.onnx_functions import (
     expanded_counts,
     function_key,
@@ -29,6 +29,7 @@ from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.table import HANDLERS
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import read_attributes, read_tensor
+from mavcg.importers.value import Value
 
 if TYPE_CHECKING:
     import onnx

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.graph_loop import GraphLoop, begin_loop, new_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
+from mavcg.importers.value import Value, constant
 from mavcg.ops.loops import MOST_TRIPS
 
 RunBody = Callable[[Mapping[str, Value]], list[Value]]  # imports a body for values of its inputs

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import MOST_UNROLLED, UnsupportedOp
 from mavcg.importers.onnx_graph_loops import LoopBody, RunBody, conditional_loop, scan_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.indexing import element
 from mavcg.importers.onnx_order import reads
+from mavcg.importers.value import Value, constant
 
 if TYPE_CHECKING:
     import onnx

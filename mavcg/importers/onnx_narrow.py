@@ -18,7 +18,8 @@ import ml_dtypes
 import numpy as np
 
 from mavcg.graph import Array
-from mavcg.importers.emitter import Emitter, Value, constant
+from mavcg.importers.emitter import Emitter
+from mavcg.importers.value import Value, constant
 from mavcg.reference.block_weights import unpack_bits, unpack_signed_bits
 
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError
-from mavcg.importers.emitter import Emitter, Value
+from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import COUNTED, NO_TYPE, reason
 from mavcg.importers.onnx_file import check_given, declared_shapes, dims_of, given_symbols, supported_opsets
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, node_location, read_initializers
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line, onnx_module
+from mavcg.importers.value import Value
 
 if TYPE_CHECKING:
     import onnx

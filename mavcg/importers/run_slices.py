@@ -8,7 +8,8 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counted import with_count
-from mavcg.importers.emitter import Emitter, Value, constant
+from mavcg.importers.emitter import Emitter
+from mavcg.importers.value import Value, constant
 
 _WHOLE = ("i32", "i64")
 _DEEPEST = 32  # operators that are looked through

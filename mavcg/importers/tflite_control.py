@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from mavcg.errors import MavcgError
-from mavcg.importers.emitter import Emitter, Value, constant
+from mavcg.importers.emitter import Emitter
 from mavcg.importers.graph_loop import begin_loop, conditional_branches
 from mavcg.importers.limits import MOST_UNROLLED
 from mavcg.importers.tflite_model import TfliteModel
 from mavcg.importers.tflite_ops.call import TfliteCall
+from mavcg.importers.value import Value, constant
 from mavcg.ops.loops import MOST_TRIPS
 
 MOST_COUNTED = 1 << 12  # iterations that are counted before a run decides when the loop ends

@@ -17,7 +17,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
-from mavcg.importers.emitter import Emitter, Value, constant
+from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LEAST_TRIPS, LISTED, MOST_NODES, UnsupportedOp
 from mavcg.importers.tflite_control import CONTROL, FlowSubgraph
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
@@ -38,6 +38,7 @@ from mavcg.importers.tflite_variables import (
     graph_with_states,
     initial_values,
 )
+from mavcg.importers.value import Value, constant
 
 DEEPEST = 32  # maximum nesting of control flow
 

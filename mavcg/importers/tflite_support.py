@@ -12,12 +12,12 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError, GivenShapes
-from mavcg.importers.emitter import Value
 from mavcg.importers.limits import COUNTED, NO_TYPE, reason
 from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_file import TfliteImport, needed_operators
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator
 from mavcg.importers.tflite_parse import parse_model, read_file
+from mavcg.importers.value import Value
 
 
 @dataclass(frozen=True)

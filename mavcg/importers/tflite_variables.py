@@ -11,9 +11,10 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, GraphState, TensorType, fresh_names
-from mavcg.importers.emitter import Emitter, Value, constant, finish_graph
+from mavcg.importers.emitter import Emitter, finish_graph
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
+from mavcg.importers.value import Value, constant
 
 CALL_ONCE, VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE = "CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"
 OPERATORS = (ASSIGN_VARIABLE, CALL_ONCE, READ_VARIABLE, VAR_HANDLE)

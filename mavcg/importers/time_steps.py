@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value
 from mavcg.importers.graph_loop import new_loop
+from mavcg.importers.value import Value
 
 State = tuple[Value, ...]
 # (the input's part of the gates [batch, gates * hidden], state) -> the next state, the hidden one first

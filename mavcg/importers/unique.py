@@ -7,8 +7,8 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counted import true_places, without_count
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.scans import running
+from mavcg.importers.value import Value, constant
 
 MOST_KEYS = 256  # elements of a slice, by each of which all slices are sorted
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.caffe_block import FieldBlock
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
+from mavcg.importers.value import Value, constant
 
 LARGEST_STEP = 1 << 24  # maximum of a window, a stride or a pad
 LARGEST_WINDOW = 1 << 28  # maximum of window positions times window size along one axis; no CNN has more

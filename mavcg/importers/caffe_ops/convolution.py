@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mavcg.importers.caffe_ops.call import LARGEST_STEP, LARGEST_WINDOW, CaffeCall, LayerType, Results
-from mavcg.importers.emitter import Value
+from mavcg.importers.value import Value
 
 _FILLERS = ("weight_filler", "bias_filler", "engine", "force_nd_im2col")
 _FIELDS = (

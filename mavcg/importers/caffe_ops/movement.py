@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from mavcg.importers.caffe_ops.call import CaffeCall, LayerType, Results
-from mavcg.importers.emitter import Value
 from mavcg.importers.limits import MOST_INTS
+from mavcg.importers.value import Value
 
 
 def _axis(call: CaffeCall, rank: int, old: str) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from mavcg.importers.caffe_ops.call import CaffeCall, LayerType, Results
-from mavcg.importers.emitter import Value, constant
+from mavcg.importers.value import Value, constant
 
 
 def lrn(call: CaffeCall) -> Results:

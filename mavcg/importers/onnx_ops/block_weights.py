@@ -12,9 +12,9 @@ import numpy as np
 from mavcg.graph import Array
 from mavcg.importers.block_weights import BlockWeights, look_up_rows, multiply_blocks, unsigned_numbers, whole_blocks
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.shape import count_size
+from mavcg.importers.value import constant
 from mavcg.reference.block_weights import unpack_bits
 
 _QUANTISED = 4  # the accuracy_level of activations of 8 bits

@@ -10,8 +10,8 @@ from math import sqrt
 
 import numpy as np
 
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import DefinedHandler, OnnxCall, Results
+from mavcg.importers.value import Value, constant
 
 
 def attention(call: OnnxCall) -> Results | None:

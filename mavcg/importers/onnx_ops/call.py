@@ -10,7 +10,8 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import NeedsConstant, Value
+from mavcg.importers.limits import NeedsConstant
+from mavcg.importers.value import Value
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from mavcg.importers.block_weights import block_weights, multiply_blocks
-from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import (
     LARGEST_STEP,
@@ -16,6 +15,7 @@ from mavcg.importers.onnx_ops.images import (
     windows,
 )
 from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume, transposed_volume
+from mavcg.importers.value import Value
 
 
 def matmul(call: OnnxCall) -> Results:

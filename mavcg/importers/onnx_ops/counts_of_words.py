@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from mavcg.graph import Array
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.value import Value, constant
 
 MOST_COMPARED = 1 << 24  # numbers that are compared with each other, at one distance
 

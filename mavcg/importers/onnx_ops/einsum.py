@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.indices import gather_along
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.value import Value, constant
 from mavcg.specs.kernel import dense_strides
 
 

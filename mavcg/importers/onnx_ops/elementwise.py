@@ -6,10 +6,11 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import NeedsConstant, Value, constant
+from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, cast_narrow
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_proto import dtype_of
+from mavcg.importers.value import Value, constant
 from mavcg.ops.elementwise import BIT_TYPES
 from mavcg.ops.op import FLOATS, UNSIGNED
 

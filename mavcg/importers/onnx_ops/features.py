@@ -6,8 +6,8 @@ import numpy as np
 
 from mavcg.graph import DTYPES, Array
 from mavcg.importers import indices
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.value import Value, constant
 
 _VALUES = ("int64s", "floats", "tensor")
 

@@ -14,11 +14,11 @@ from math import sqrt
 import numpy as np
 
 from mavcg.importers import indices
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
 from mavcg.importers.onnx_ops.rotation import rotate
+from mavcg.importers.value import Value, constant
 
 _CACHE_AXES = (0, 2, 1)  # of a cache [batch, heads, room, size]: those along which batch, tokens and heads lie
 _OPTIONS: Mapping[str, int] = {"qk_output": 0, "sliding_window_cache": 0}

@@ -4,8 +4,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import OnnxCall
+from mavcg.importers.value import Value
 
 LARGEST_WINDOW = 1 << 28  # maximum of window positions times window size along one axis; no CNN has more
 LARGEST_STEP = 1 << 24

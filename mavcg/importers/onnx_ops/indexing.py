@@ -7,10 +7,10 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import NodeCall, known_at_build
 from mavcg.importers.counted import cut_counted, is_counted
-from mavcg.importers.emitter import NeedsConstant, Value
-from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.limits import NeedsConstant, UnsupportedOp
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.run_slices import cut_in_run
+from mavcg.importers.value import Value
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 

@@ -6,8 +6,8 @@ Each is arranged so that no term cancels: results are within a few units in the 
 import math
 from collections.abc import Mapping
 
-from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.value import Value
 
 _LARGE = 2.0**28  # from here on, 1 beside the square of a number is nothing, in f64 too
 _TERMS = {"f32": 10, "f64": 22}  # of the series of the arcus tangent up to tan(pi / 8)

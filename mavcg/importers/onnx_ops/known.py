@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.onnx_proto import dtype_of
+from mavcg.importers.value import constant
 
 
 @known_at_build(result=True)

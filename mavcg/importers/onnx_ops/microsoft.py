@@ -9,7 +9,6 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.convolution import convolve, gemm_of, multiply
 from mavcg.importers.onnx_ops.pooling import average_windows, over_image
@@ -21,6 +20,7 @@ from mavcg.importers.onnx_ops.quantized import (
     quantize_values,
 )
 from mavcg.importers.onnx_ops.recurrent import Product, Weights, long_short_term
+from mavcg.importers.value import Value, constant
 
 
 def qlinear_binary(call: OnnxCall) -> Results:

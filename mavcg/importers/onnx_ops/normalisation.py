@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.value import Value, constant
 
 
 def per_channel(call: OnnxCall, values: Value, x: Value) -> Value:

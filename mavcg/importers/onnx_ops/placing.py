@@ -8,10 +8,10 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import PaddedWindow
 from mavcg.importers.onnx_ops.shape import count_size
+from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
 from mavcg.specs.kernel import dense_strides
 

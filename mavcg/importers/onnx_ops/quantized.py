@@ -11,11 +11,11 @@ import numpy as np
 
 from mavcg.graph import DTYPES, TensorType
 from mavcg.importers import indices
-from mavcg.importers.emitter import Quantised, Value, constant
 from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, bounds_of, cast_narrow
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers, multiply
 from mavcg.importers.onnx_proto import dtype_of
+from mavcg.importers.value import Quantised, Value, constant
 
 _EXACT_F32 = 1 << 24  # integers up to this size are exact in f32
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.time_steps import State, Step, StepOrder, iterate, join, slice_range
+from mavcg.importers.value import Value, constant
 
 MOST_STEPS = 1024  # maximum time steps of all directions without loops; each is about a dozen nodes
 # Graph operator, and defaults of alpha and beta, which functions take from the node's lists in turn. None: the standard

@@ -11,7 +11,7 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers import indices
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Value, constant
+from mavcg.importers.value import Value, constant
 
 LARGEST = 4  # times the image's side: the largest region of a run
 

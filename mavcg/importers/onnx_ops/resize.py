@@ -13,9 +13,9 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
+from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
 
 LARGEST_LENGTH = 1 << 24  # maximum length of an axis; f32 represents integers up to here exactly

@@ -1,8 +1,8 @@
 """Rotation of pairs of elements by angles of positions (rotary embeddings), of which several operators are made."""
 
-from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.indexing import cut
+from mavcg.importers.value import Value
 
 
 def rotate(call: OnnxCall, x: Value, cos: Value, sin: Value, interleaved: bool) -> Value:

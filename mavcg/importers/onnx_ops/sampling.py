@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.convolution import check_filter, kernel_shape
 from mavcg.importers.onnx_ops.images import window
@@ -24,6 +23,7 @@ from mavcg.importers.onnx_ops.positions import (
     sample,
 )
 from mavcg.importers.onnx_ops.region_means import Side, region_means
+from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
 
 _MODES: Mapping[str, Corners] = {

@@ -8,10 +8,10 @@ import numpy as np
 from mavcg.graph import DTYPES, Array
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_TOP
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import count_size
+from mavcg.importers.value import constant
 
 
 @known_at_build("sequence_lens")

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from mavcg.importers.counted import coordinates, true_places, without_count
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.value import Value, constant
 
 
 def non_max_suppression(call: OnnxCall) -> Results:

@@ -8,11 +8,11 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import is_counted, join_counted, run_shape
-from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
+from mavcg.importers.value import constant
 
 
 @known_at_build("shape")

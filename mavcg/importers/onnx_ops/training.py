@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.value import Value
 
 
 class _Arithmetic:

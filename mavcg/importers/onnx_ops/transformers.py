@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers import indices
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
 from mavcg.importers.onnx_ops.rotation import rotate
+from mavcg.importers.value import Value, constant
 
 _EPSILON = 1e-12  # onnxruntime's default for the fused norms
 

@@ -12,10 +12,10 @@ from functools import partial
 import numpy as np
 
 from mavcg.graph import Array
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.indexing import element
 from mavcg.importers.onnx_ops.shape import count_size
+from mavcg.importers.value import Value, constant
 
 MOST_LEVELS = 256
 _COMPARE = {

@@ -7,9 +7,9 @@ more channels of one image; pooling goes over the planes first, then along the d
 from collections.abc import Sequence
 from math import prod
 
-from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.images import Windows, windows
+from mavcg.importers.value import Value
 
 
 def is_volume(x: Value) -> bool:

@@ -14,9 +14,9 @@ import numpy as np
 from mavcg.graph import DTYPES, TensorType
 from mavcg.importers.block_weights import BlockWeights, row_weights
 from mavcg.importers.call import NodeCall
-from mavcg.importers.emitter import Quantised, Value, constant
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES
 from mavcg.importers.tflite_model import Quant, TfliteTensor
+from mavcg.importers.value import Quantised, Value, constant
 
 _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, ActivationFunctionType
     1: ("relu", {}),

@@ -11,8 +11,8 @@ import numpy as np
 
 from mavcg.importers.block_weights import multiply_blocks
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
+from mavcg.importers.value import Value, constant
 
 SAME, VALID = 0, 1  # schema.fbs, Padding
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.tflite_ops.convolution import pads_of
+from mavcg.importers.value import Value, constant
 
 
 def max_pool_2d(call: TfliteCall) -> Results:

@@ -9,9 +9,9 @@ from mavcg.graph import DTYPES
 from mavcg.importers import indices
 from mavcg.importers.block_weights import look_up_rows
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_TOP
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
+from mavcg.importers.value import constant
 
 
 def gather(call: TfliteCall) -> Results:

@@ -6,9 +6,9 @@ import numpy as np
 
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.run_slices import element_of, rest, terms_of, window
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
+from mavcg.importers.value import Value, constant
 
 _REFLECT, _SYMMETRIC = 0, 1  # schema.fbs, MirrorPadMode
 

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from mavcg.graph import DTYPES
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
+from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
 
 

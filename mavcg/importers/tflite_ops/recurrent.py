@@ -5,9 +5,9 @@ Source of their definitions: TensorFlow Lite's reference kernels (kernels/intern
 
 from collections.abc import Mapping
 
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.time_steps import State, StepOrder, iterate
+from mavcg.importers.value import Value, constant
 
 _FORGET, _CELL, _OUTPUT = 1, 2, 3  # gates in the order of the inputs, after the input gate
 _STATE, _CELL_STATE = 18, 19

@@ -7,10 +7,10 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import coordinates, true_places
-from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import LARGEST_TOP
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.unique import distinct
+from mavcg.importers.value import Value, constant
 
 
 def where(call: TfliteCall) -> Results:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mavcg.importers.emitter import NeedsConstant
+from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.reference import run
 

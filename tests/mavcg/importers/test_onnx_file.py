@@ -11,8 +11,7 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
-from mavcg.importers.emitter import NeedsConstant
-from mavcg.importers.limits import Unsupported, UnsupportedOp
+from mavcg.importers.limits import NeedsConstant, Unsupported, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.ops.nodes import verify
 from mavcg.reference import run

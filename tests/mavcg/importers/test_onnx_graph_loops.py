@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Graph
-from mavcg.importers.emitter import NeedsConstant
-from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.limits import NeedsConstant, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.ops.loops import loop_members
 from mavcg.passes.graph.pipeline import optimise

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.importers.emitter import NeedsConstant
-from mavcg.importers.limits import MOST_UNROLLED, UnsupportedOp
+from mavcg.importers.limits import MOST_UNROLLED, NeedsConstant, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.reference import run
 

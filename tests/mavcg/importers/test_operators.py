@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.importers.emitter import NeedsConstant
+from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.importers.operators import BUILD, operators
 from mavcg.importers.tflite_file import import_tflite

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.importers.emitter import NeedsConstant
+from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_file import import_tflite
 from mavcg.reference import run
