@@ -22,7 +22,7 @@ from bench.simulated_fits import least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
 from mavcg.choose.predict.exposure import PATTERNS, LineTimes, memory_pattern
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
-from mavcg.lab.simulate.model_run import simulate_model
+from mavcg.lab.simulate.model_run import ModelRunOptions, simulate_model
 from mavcg.lab.simulate.sampling import SamplePlan
 from mavcg.model.estimating import predict_file
 from mavcg.profiles.load import files, load_board, load_core
@@ -51,7 +51,9 @@ def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
         prediction = predict_file(library, board, 1, {}, jobs)
         for kind, name in CORES.items():
             core = load_core(name)
-            simulated = simulate_model(library, core, load_timing(core), board, plan=SamplePlan(units=UNITS))
+            simulated = simulate_model(
+                library, core, load_timing(core), board, ModelRunOptions(plan=SamplePlan(units=UNITS))
+            )
             for layer, step in zip(prediction.layers, simulated.steps, strict=True):
                 simulated_ms, cost = step.cycles / simulated.figures.ghz / 1e6, layer.on[name]
                 if simulated_ms < LEAST_MS or cost.lines is None:

@@ -19,7 +19,7 @@ from bench.network_options import network_options
 from bench.record import facts, write
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.predict.predict import Prediction
-from mavcg.lab.simulate.model_run import ModelSimulation, simulate_model
+from mavcg.lab.simulate.model_run import ModelRunOptions, ModelSimulation, simulate_model
 from mavcg.lab.simulate.sampling import UNITS, SamplePlan
 from mavcg.model.estimating import predict_file
 from mavcg.model.model import build_model
@@ -47,7 +47,7 @@ def compared(network: str, samples: int, jobs: int) -> list[dict[str, Any]]:
         for name in CORES:
             core = load_core(name)
             plan = SamplePlan(units=samples)
-            simulated = simulate_model(library, core, load_timing(core), board, plan=plan)
+            simulated = simulate_model(library, core, load_timing(core), board, ModelRunOptions(plan=plan))
             rows += layer_rows(network, prediction, simulated)
     return rows
 

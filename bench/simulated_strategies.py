@@ -17,7 +17,7 @@ from bench.models import model_path
 from bench.record import facts, write
 from mavcg.choose.algorithms.select_model import ENGINE
 from mavcg.choose.algorithms.strategies import PBQP
-from mavcg.lab.simulate.model_run import simulate_model
+from mavcg.lab.simulate.model_run import ModelRunOptions, simulate_model
 from mavcg.lab.simulate.sampling import UNITS, SamplePlan
 from mavcg.model.model import build_model
 from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
@@ -41,7 +41,9 @@ def built(network: str, board: str, strategy: str, folder: Path, jobs: int) -> t
 def simulated_ms(library: Path, board: str, name: str) -> float:
     """Return the simulated ms of a run on one core, in warm caches."""
     core = load_core(name)
-    run = simulate_model(library, core, load_timing(core), load_board(board), plan=SamplePlan(units=UNITS))
+    run = simulate_model(
+        library, core, load_timing(core), load_board(board), ModelRunOptions(plan=SamplePlan(units=UNITS))
+    )
     return run.counts.cycles / run.figures.ghz / 1e6
 
 

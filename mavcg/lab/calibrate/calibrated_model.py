@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mavcg.cost.core_facts import simulated_core
-from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.lab.calibrate.altered_core import alter_core, values_of
@@ -18,7 +17,6 @@ class CalibratedModel:
 
     core: Core
     timing: Timing
-    board: Board | None = None
     found: Mapping[str, float] = field(default_factory=dict)
 
     def with_facts(self, facts: Mapping[str, float]) -> "CalibratedModel":
@@ -26,8 +24,8 @@ class CalibratedModel:
         known = values_of(self.core, self.timing)
         changed = {key: value for key, value in facts.items() if known.get(key) != value}
         core, timing = alter_core(self.core, self.timing, changed)
-        return CalibratedModel(core, timing, self.board, {**self.found, **facts})
+        return CalibratedModel(core, timing, {**self.found, **facts})
 
     def timer(self) -> LoopTimer:
         """Return what times loops on this model."""
-        return SimulatedTimer(self.timing, simulated_core(self.core, self.board))
+        return SimulatedTimer(self.timing, simulated_core(self.core))

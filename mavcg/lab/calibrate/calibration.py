@@ -7,7 +7,6 @@ So each loop is also timed on the model with the facts found so far, and what di
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.instr_classes import CLASSES
 from mavcg.hardware.timing import MissingFact, Timing
@@ -57,7 +56,6 @@ def calibrate(
     timer: LoopTimer,
     core: Core,
     timing: Timing,
-    board: Board | None = None,
     requested: frozenset[str] = frozenset(),
     absent: frozenset[str] = frozenset(),
     groups: tuple[str, ...] = GROUPS,
@@ -74,7 +72,7 @@ def calibrate(
         if key.startswith(FORWARD) and (ends := ends_of(key)) not in structure.forwards:
             structure = _with_forward(structure, ends)
     shipped = values_of(core, structure)
-    model = CalibratedModel(core, structure, board)
+    model = CalibratedModel(core, structure)
     known = templates(structure, frozenset(core.extensions) - absent)
     known = {name: template for name, template in known.items() if not only or name in only}
     steps: dict[str, Callable[[CalibratedModel], CalibratedModel]] = {

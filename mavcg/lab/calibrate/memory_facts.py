@@ -64,7 +64,7 @@ def _by_two_models(
 
 def _caches(timer: LoopTimer, model: CalibratedModel) -> dict[str, float]:
     """Return sizes and latencies of the caches, and the latency of memory."""
-    core = simulated_core(model.core, model.board)
+    core = simulated_core(model.core)
     cold = timer.cycles([cold_loop()])["walk cold"]
     walks = [walk_loop(footprint) for footprint in _LADDER]
     timed = timer.cycles(walks)
@@ -127,7 +127,7 @@ def _window(timer: LoopTimer, model: CalibratedModel, fact: str) -> CalibratedMo
 
 def simulated_sizes(model: CalibratedModel) -> Mapping[str, float]:
     """Return the sizes of the queues in FILLINGS, as the model has them."""
-    core = simulated_core(model.core, model.board)
+    core = simulated_core(model.core)
     sizes = (core.reorder_buffer, core.issue_queue, core.load_queue, core.store_queue)
     return dict(zip(FILLINGS, map(float, sizes), strict=True))
 

@@ -70,8 +70,8 @@ def _simulate_call(options: SimulateOptions, core: "Core", timing: "Timing", boa
     """Simulate a call of one function. Raises: MavcgError for options of models, and if no function is named."""
     from mavcg.console.arrays import read_buffers
     from mavcg.lab.simulate.run import INSTRUCTION_LIMIT
+    from mavcg.lab.simulate.simulation import CallOptions, simulation_json
     from mavcg.lab.simulate.simulation import simulate as simulate_call
-    from mavcg.lab.simulate.simulation import simulation_json
 
     for option, value in {"--whole": options.whole, "--samples": options.samples is not None}.items():
         if value:
@@ -82,19 +82,10 @@ def _simulate_call(options: SimulateOptions, core: "Core", timing: "Timing", boa
             "model"
         )
     contents = read_buffers(options.inputs) if options.inputs else ()
+    how = CallOptions(options.warm, options.sharing, options.limit or INSTRUCTION_LIMIT, contents)
     with Progress() as progress:
         simulation = simulate_call(
-            options.source,
-            options.function,
-            options.arguments,
-            core,
-            timing,
-            board,
-            warm=options.warm,
-            sharing=options.sharing,
-            limit=options.limit or INSTRUCTION_LIMIT,
-            contents=contents,
-            progress=progress,
+            options.source, options.function, options.arguments, core, timing, board, how, progress
         )
     if options.as_json:
         print_json(simulation_json(simulation))
@@ -114,22 +105,18 @@ def _simulate_model(
 ) -> None:
     """Simulate a run of a model library and print its layers. units: samples in a long layer; None to time all."""
     from mavcg.console.arrays import read_input_arrays
-    from mavcg.lab.simulate.model_run import MODEL_INSTRUCTION_LIMIT, model_json, simulate_model
+    from mavcg.lab.simulate.model_run import MODEL_INSTRUCTION_LIMIT, ModelRunOptions, model_json, simulate_model
     from mavcg.lab.simulate.sampling import SamplePlan
 
-    plan, inputs = None if units is None else SamplePlan(units=units), options.inputs or ()
+    inputs = options.inputs or ()
+    how = ModelRunOptions(
+        options.warm,
+        options.limit or MODEL_INSTRUCTION_LIMIT,
+        None if units is None else SamplePlan(units=units),
+        (lambda names: read_input_arrays(names, inputs)) if inputs else None,
+    )
     with Progress() as progress:
-        simulation = simulate_model(
-            options.source,
-            core,
-            timing,
-            board,
-            options.warm,
-            options.limit or MODEL_INSTRUCTION_LIMIT,
-            plan,
-            progress,
-            (lambda names: read_input_arrays(names, inputs)) if inputs else None,
-        )
+        simulation = simulate_model(options.source, core, timing, board, how, progress)
     report = model_json(simulation)
     if options.as_json:
         print_json(report)

@@ -32,6 +32,21 @@ _OPTIONS_SIZE = 24
 
 
 @dataclass(frozen=True)
+class ModelRunOptions:
+    """Options of a simulation of a model library.
+
+    warm: runs before the one that is counted. limit: maximum instructions of a call. plan: sampling plan of each step;
+    None to time every instruction. inputs_of: function from the input names to their arrays; None for seeded random
+    inputs (_moderate).
+    """
+
+    warm: int = 1
+    limit: int = MODEL_INSTRUCTION_LIMIT
+    plan: SamplePlan | None = None
+    inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None = None
+
+
+@dataclass(frozen=True)
 class SimulatedStep:
     """A step of a model with its simulated cycles.
 
@@ -73,19 +88,15 @@ def simulate_model(
     core: Core,
     timing: Timing,
     board: Board,
-    warm: int = 1,
-    limit: int = MODEL_INSTRUCTION_LIMIT,
-    plan: SamplePlan | None = None,
+    options: ModelRunOptions = ModelRunOptions(),
     progress: Callable[[str], None] = lambda what: None,
-    inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None = None,
 ) -> ModelSimulation:
     """Simulate a run of a model library on one core of a board.
 
-    warm: runs before the one that is counted. limit: maximum instructions of a call. plan: sampling plan of each step;
-    None to time every instruction. inputs_of: function from the input names to their arrays; None for seeded random
-    inputs (_moderate). Raises: MavcgError for a file that is not a model library, for arrays that do not fit its
-    inputs, and for a run that fails.
+    Raises: MavcgError for a file that is not a model library, for arrays that do not fit its inputs, and for a run that
+    fails.
     """
+    limit, plan = options.limit, options.plan
     image = read_program(path, PROCESS_DATA)
     if "mavcg_model_api" not in image.symbols:
         raise MavcgError(
@@ -95,15 +106,16 @@ def simulate_model(
     if plan is not None:
         process.stop_timing()
     progress("creating a context")
-    model = _open_model(process, image.symbols["mavcg_model_api"], limit, inputs_of)
+    model = _open_model(process, image.symbols["mavcg_model_api"], options)
     sampled = None
     if plan is None:
-        for number in range(warm + 1):
-            progress(f"run {number + 1} of {warm + 1}")
+        for number in range(options.warm + 1):
+            progress(f"run {number + 1} of {options.warm + 1}")
             process.check_status(process.call(model.profile, model.arguments, limit), "run")
         counts_of_run = process.last
     else:
-        sampled = process.run_sampled(model.profile, model.arguments, limit, plan, warm, model.steps, progress)
+        warm, steps = options.warm, model.steps
+        sampled = process.run_sampled(model.profile, model.arguments, limit, plan, warm, steps, progress)
         counts_of_run = _run_counts(sampled, process.last)
     return ModelSimulation(
         str(path),
@@ -134,13 +146,12 @@ class _OpenModel:
     arguments: tuple[int, int, int, int]
 
 
-def _open_model(
-    process: ModelProcess, api: int, limit: int, inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None
-) -> _OpenModel:
+def _open_model(process: ModelProcess, api: int, how: ModelRunOptions) -> _OpenModel:
     """Create a context of the model in a process, with its inputs in memory.
 
-    api: address of mavcg_model_api. limit, inputs_of: as for simulate_model. Raises: MavcgError if a call fails.
+    api: address of mavcg_model_api. Raises: MavcgError if a call fails.
     """
+    limit = how.limit
     table = process.call(api, (), limit)
     counts = [process.word32(table + COUNTS + 4 * n) for n in range(3)]
     context = process.host.put(bytes(8))
@@ -148,10 +159,10 @@ def _open_model(
     process.check_status(process.call(process.word(table + _CREATE), (options, context), limit), "create")
     tensors = process.tensors(table + _INPUTS, counts[0])
     results = process.tensors(table + OUTPUTS, counts[1])
-    if inputs_of is None:
+    if how.inputs_of is None:
         contents = _moderate(tensors)
     else:
-        contents = process.arrays(tensors, inputs_of([tensor.name for tensor in tensors]))
+        contents = process.arrays(tensors, how.inputs_of([tensor.name for tensor in tensors]))
     inputs = process.put_tensors(contents)
     outputs = process.put_tensors([bytes(tensor.bytes) for tensor in results])
     times = process.host.put(bytes(8 * max(1, counts[2])))

@@ -14,13 +14,27 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
-from mavcg.lab.simulate.call_arguments import CallState, call_state
+from mavcg.lab.simulate.call_arguments import call_state
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram, cache_report
 from mavcg.program.sources.compile_commands import LANGUAGES
 
 BUFFER_LIMIT = 1 << 29  # maximum bytes of all buffers of a call
-WARM_CALLS = 1
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """Options of a simulation of a call.
+
+    warm: calls before the counted one, which warm caches and predictor. sharing: number of cores that use the shared
+    caches and the memory equally. limit: maximum instructions of a call. contents: bytes of the buffers among the
+    arguments, in their order.
+    """
+
+    warm: int = 1
+    sharing: int = 1
+    limit: int = INSTRUCTION_LIMIT
+    contents: Sequence[bytes] = ()
 
 
 @dataclass(frozen=True)
@@ -81,42 +95,31 @@ def read_code(path: Path) -> CodeImage:
 def simulate(
     code: Path | CodeImage,
     function: str,
-    arguments: str | Arguments | CallState,
+    arguments: str,
     core: Core,
     timing: Timing,
     board: Board | None = None,
-    warm: int = WARM_CALLS,
-    sharing: int = 1,
-    limit: int = INSTRUCTION_LIMIT,
-    facts: SimulatedCore | None = None,
-    contents: Sequence[bytes] = (),
+    options: CallOptions = CallOptions(),
     progress: Callable[[str], None] = lambda what: None,
 ) -> Simulation:
     """Simulate a call of a function on a core, and return its cycles, stalls and cache accesses.
 
-    arguments: text such as "buf:4096 i:64", parsed arguments, or a complete state. board: gives caches, clock and
-    memory. warm: calls before the counted one, which warm caches and predictor; every call begins with the same memory.
-    sharing: number of cores that use the shared caches and the memory equally. limit: maximum instructions of a call.
-    facts: facts of the core, instead of those of its file and the board. contents: bytes of the buffers of `arguments`,
-    in the order of the buffers. progress: called with a message before each call.
+    arguments: text such as "buf:4096 i:64"; every call begins with the same memory. board: gives caches, clock and
+    memory. progress: called with a message before each call.
     Raises: MavcgError for an unknown function, and for a call that does not return.
     """
     image = read_code(code) if isinstance(code, Path) else code
     name = str(code) if isinstance(code, Path) else "code"
     symbol = version_symbol(function, core, image.functions, name)
-    figures = facts or simulated_core(core, board, sharing)
-    state = arguments
-    if isinstance(state, str):
-        state = parse_arguments_of_call(state)
-    if not isinstance(state, CallState):
-        state = call_state(state, contents=contents)
+    figures = simulated_core(core, board, options.sharing)
+    state = call_state(parse_arguments_of_call(arguments), contents=options.contents)
     program = SimulatedProgram(image, timing, figures)
-    for number in range(warm):
-        progress(f"{symbol}: call {number + 1} of {warm + 1}, to warm caches and predictor")
-        program.call(image.symbols[symbol], state, limit)
+    for number in range(options.warm):
+        progress(f"{symbol}: call {number + 1} of {options.warm + 1}, to warm caches and predictor")
+        program.call(image.symbols[symbol], state, options.limit)
     progress(f"{symbol}: counting")
-    counts = program.call(image.symbols[symbol], state, limit)
-    return Simulation(name, symbol, core.name, timing.order, counts, figures, warm, core.model_error)
+    counts = program.call(image.symbols[symbol], state, options.limit)
+    return Simulation(name, symbol, core.name, timing.order, counts, figures, options.warm, core.model_error)
 
 
 def simulation_json(simulation: Simulation) -> dict[str, Any]:

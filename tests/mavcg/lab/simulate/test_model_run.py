@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.lab.simulate.model_run import ModelSimulation, model_json, simulate_model
+from mavcg.lab.simulate.model_run import ModelRunOptions, ModelSimulation, model_json, simulate_model
 from mavcg.lab.simulate.sampling import SamplePlan
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
@@ -19,7 +19,7 @@ BOARD = load_board("exynos9820")
 
 def simulated(library: Path, core: str, warm: int = 0) -> ModelSimulation:
     kind = load_core(core)
-    return simulate_model(library, kind, load_timing(kind), BOARD, warm)
+    return simulate_model(library, kind, load_timing(kind), BOARD, ModelRunOptions(warm))
 
 
 def test_a_library_without_a_model_is_refused(tmp_path: Path) -> None:
@@ -46,11 +46,11 @@ def test_a_library_in_f16_runs_where_the_core_has_the_arithmetic(tmp_path: Path)
     build = ["build", str(tmp_path / "square.onnx"), "--cores", "cortex-a55", "--precision", "f16", "-o", str(library)]
     assert run(build) == 0
     x = np.linspace(-3, 3, 40, dtype="f")
-    result = simulate_model(library, kind, load_timing(kind), BOARD, 0, inputs_of=lambda names: [x])
+    result = simulate_model(library, kind, load_timing(kind), BOARD, ModelRunOptions(0, inputs_of=lambda names: [x]))
     rounded = x.astype(np.float16)
     np.testing.assert_array_equal(np.frombuffer(result.outputs[0], "f"), (rounded * rounded).astype("f"))
     with pytest.raises(MavcgError, match="create ends with status -8"):
-        simulate_model(library, replace(kind, extensions=()), load_timing(kind), BOARD, 0)
+        simulate_model(library, replace(kind, extensions=()), load_timing(kind), BOARD, ModelRunOptions(0))
 
 
 @pytest.mark.long
@@ -93,7 +93,7 @@ def test_a_model_runs_layer_by_layer_with_the_same_bits_on_every_core(tmp_path: 
     kind = load_core("cortex-a55")
     plan = SamplePlan(units=10, unit=300, warm=100, functional=4000)
     # Of caches that a run before has filled: what a skipped part writes is not in them after it.
-    sampled = simulate_model(library, kind, load_timing(kind), BOARD, 1, plan=plan)
+    sampled = simulate_model(library, kind, load_timing(kind), BOARD, ModelRunOptions(plan=plan))
     whole = simulated(library, "cortex-a55", warm=1)
     assert sampled.outputs == whole.outputs and 0 < sampled.timed < sampled.counts.instructions
     assert abs(sampled.counts.cycles - whole.counts.cycles) <= 3 * sampled.error + 0.01 * whole.counts.cycles
@@ -106,7 +106,9 @@ def test_a_model_runs_layer_by_layer_with_the_same_bits_on_every_core(tmp_path: 
     x = pick.standard_normal((1, 3, 64, 64)).astype("f")
 
     def with_input(array: np.ndarray[Any, Any]) -> ModelSimulation:
-        return simulate_model(library, kind, load_timing(kind), BOARD, 0, inputs_of=lambda names: [array])
+        return simulate_model(
+            library, kind, load_timing(kind), BOARD, ModelRunOptions(0, inputs_of=lambda names: [array])
+        )
 
     session = pytest.importorskip("onnxruntime").InferenceSession(str(tmp_path / "small.onnx"))
     (expected,) = session.run(None, {"x": x})
