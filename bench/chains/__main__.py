@@ -21,8 +21,8 @@ from bench.chains.random_chain import BATCH, random_chain
 from bench.chains.results import Outcome
 from bench.chains.shrinking import shrunk
 from bench.chains.verdict import CRASH, FAULTS, Verdict, opinions_of
-from bench.differential_arm import emulator
-from bench.differential_part import Array
+from bench.differential.arm import emulator
+from bench.differential.part import Array
 from bench.isolated import Died, each
 from mavcg.errors import MavcgError
 

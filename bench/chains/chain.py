@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import IR_VERSIONS, Array, Part
+from bench.differential.part import IR_VERSIONS, Array, Part
 from bench.tflite_file import File, Quantised
 
 ONNX, TFLITE = "onnx", "tflite"
@@ -120,7 +120,7 @@ def chain_of(part: Part) -> Chain:
 
 
 def part_of(chain: Chain) -> Part:
-    """Return a chain as the builder that bench.differential_truth computes."""
+    """Return a chain as the builder that bench.differential.truth computes."""
     from onnx import helper, numpy_helper
 
     part = Part(chain.prefix, chain.opset, np.random.default_rng(0), inputs=dict(chain.inputs))

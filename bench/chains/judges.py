@@ -8,8 +8,8 @@ import numpy as np
 
 from bench.chains.chain import ONNX, Chain, model_bytes, part_of
 from bench.chains.tflite_truth import all_bounded as tflite_bounded
-from bench.differential_part import Array
-from bench.differential_truth import SAMPLES, Bounded, all_bounded
+from bench.differential.part import Array
+from bench.differential.truth import SAMPLES, Bounded, all_bounded
 
 ONNXRUNTIME, LITERT, NUMPY, MAVCG = "onnxruntime", "LiteRT", "NumPy", "mavcg"
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.chains.growing import Growing, Kind, UnsuitableError
 from bench.chains.kinds_windows import window
-from bench.differential_part import MICROSOFT
+from bench.differential.part import MICROSOFT
 
 
 def _parameters(p: Growing, values: Any, dtype: Any) -> tuple[str, str]:

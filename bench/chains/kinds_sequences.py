@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bench.chains.growing import Growing, Kind, UnsuitableError
-from bench.differential_part import MICROSOFT
+from bench.differential.part import MICROSOFT
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import differential_arm as arm
 from bench.chains.chain import Chain, model_bytes
 from bench.chains.judges import inferred_by_mavcg
 from bench.chains.verdict import (
@@ -27,9 +26,10 @@ from bench.chains.verdict import (
     shape_verdict,
     verdict,
 )
-from bench.differential import build_by_rows, build_plainly, host_cores, same_bits
-from bench.differential_memory import run_guarded
-from bench.differential_part import Array
+from bench.differential import arm
+from bench.differential.libraries import build_by_rows, build_plainly, host_cores, same_bits
+from bench.differential.memory import run_guarded
+from bench.differential.part import Array
 from bench.isolated import Died, each
 from mavcg.errors import MavcgError, ToolError
 

@@ -8,15 +8,15 @@ import numpy as np
 from bench.chains import kinds_corners, kinds_eight_bit, kinds_sequences, kinds_shapes, kinds_values, kinds_windows
 from bench.chains.chain import ONNX, TFLITE, Chain
 from bench.chains.growing import Growing, Kind, grow
-from bench.differential_graphs import KINDS as SINGLE_KINDS
-from bench.differential_graphs import kinds_of
-from bench.differential_part import FLOAT_TYPES
+from bench.differential.graphs import KINDS as SINGLE_KINDS
+from bench.differential.graphs import kinds_of
+from bench.differential.part import FLOAT_TYPES
 
 BATCH = 16  # chains of one library
 TFLITE_EVERY = 6  # of that many libraries one is of TFLite chains
 OPSETS = (9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
 SHORTEST, LONGEST = 2, 30
-# Of bench.differential_graphs: those that clear the graph's inputs, or that kinds of chains have in a wider form.
+# Of bench.differential.graphs: those that clear the graph's inputs, or that kinds of chains have in a wider form.
 LEFT_OUT = frozenset({"com.microsoft.QGemm", "Cast", "CastLike", "TopK", "ArgMax", "ArgMin"})
 # Of f64 mavcg has no kernels of these, so that chains with them would be refused.
 NOT_IN_F64 = frozenset(

@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.chains.chain import Chain, pruned, renamed
 from bench.chains.verdict import FAULTS, Verdict
-from bench.differential_part import Array
+from bench.differential.part import Array
 
 AT_ONCE = 24  # chains that are judged together
 Judge = Callable[[Sequence[Chain]], Sequence[Verdict]]

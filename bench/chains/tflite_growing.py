@@ -10,7 +10,7 @@ import numpy as np
 from bench.chains.chain import TFLITE, Chain, Node, pruned
 from bench.chains.growing import MOST_ELEMENTS, UnsuitableError
 from bench.chains.tflite_truth import computed, real, stored
-from bench.differential_part import HARD, Array
+from bench.differential.part import HARD, Array
 from bench.tflite_file import Quantised
 
 F32, INT8, F16 = "float32", "int8", "float16"  # what a chain computes in; of F16, its weights

@@ -1,4 +1,4 @@
-"""A TFLite chain in double precision, and bounds on its rounding errors, as bench.differential_truth has them for ONNX.
+"""A TFLite chain in double precision, and bounds on its rounding errors, as bench.differential.truth has them for ONNX.
 
 Each operator is computed on real numbers: 8-bit tensors are dequantised before it and its result is quantised after it.
 """
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bench.chains.chain import Chain, Node
-from bench.differential_part import Array
-from bench.differential_truth import SAMPLES, UNITS, Bounded, Errors, bound_of, flushed, is_large, with_errors
-from bench.differential_windows import Window, windows
+from bench.differential.part import Array
+from bench.differential.truth import SAMPLES, UNITS, Bounded, Errors, bound_of, flushed, is_large, with_errors
+from bench.differential.windows import Window, windows
 from bench.tflite_file import Quantised
 
 SAME_PADDING, VALID_PADDING = 0, 1

@@ -12,7 +12,7 @@ that rounding explains, is a class of its own, and each class is a condition tha
 - *extreme numbers*: an element that is not finite in one of the three results, behind an argument that is not finite
   or so large that the order of a sum decides about overflow.
 
-The bounds follow from the type, the depth and the condition of the chain (bench/differential_truth.py). An element
+The bounds follow from the type, the depth and the condition of the chain (bench/differential/truth.py). An element
 whose bound is infinite, because rounding errors move it by as much as its neighbours are large, is undetermined: these
 are counted.
 """
@@ -24,9 +24,9 @@ import numpy as np
 
 from bench.chains import judges
 from bench.chains.chain import Chain, pruned
-from bench.differential_part import Array
-from bench.differential_truth import Bounded
-from bench.differential_verdict import TIGHT
+from bench.differential.part import Array
+from bench.differential.truth import Bounded
+from bench.differential.verdict import TIGHT
 
 SAME, EXPLAINED, DIFFERENT, REFUSED, SKIPPED, CRASH, HANG = (
     "same",

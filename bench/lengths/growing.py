@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bench.differential_part import IR_VERSIONS, MICROSOFT, Array, Part
+from bench.differential.part import IR_VERSIONS, MICROSOFT, Array, Part
 
 SYMBOL = "n"
 Shape: TypeAlias = tuple[int | str, ...]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import MICROSOFT
+from bench.differential.part import MICROSOFT
 from bench.lengths.growing import SYMBOL, LengthPart, Shape, UnsuitableError
 
 Kind = Callable[[LengthPart], Any]

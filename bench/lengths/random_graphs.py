@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential import same_bits
-from bench.differential_memory import Guarded
-from bench.differential_part import Array
+from bench.differential.libraries import same_bits
+from bench.differential.memory import Guarded
+from bench.differential.part import Array
 from bench.isolated import Died, each
 from bench.lengths.growing import OPSETS, SYMBOL, LengthPart, at_length, model_of, random_graph, values_at
 from bench.lengths.kinds import ATTENTION, DYNAMIC

@@ -11,7 +11,7 @@ pytest.importorskip("ai_edge_litert")
 
 from bench.chains.chain import ONNX, Chain, as_json, from_json, model_bytes, pruned, renamed  # noqa: E402
 from bench.chains.random_chain import BATCH, LONGEST, TFLITE_EVERY, format_of, random_chain  # noqa: E402
-from bench.differential_part import MICROSOFT  # noqa: E402
+from bench.differential.part import MICROSOFT  # noqa: E402
 
 TFLITE_NUMBER = BATCH * (TFLITE_EVERY - 1)
 NUMBERS = (3, 19, TFLITE_NUMBER + 2, TFLITE_NUMBER + 5)

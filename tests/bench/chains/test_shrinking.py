@@ -16,7 +16,7 @@ from bench.chains.chain import Chain, from_json  # noqa: E402
 from bench.chains.random_chain import BATCH, random_chain  # noqa: E402
 from bench.chains.shrinking import shrunk  # noqa: E402
 from bench.chains.verdict import Verdict, opinions_of, shape_verdict, verdict  # noqa: E402
-from bench.differential_part import Array  # noqa: E402
+from bench.differential.part import Array  # noqa: E402
 
 
 def runtime_values(chain: Chain) -> dict[str, Array]:

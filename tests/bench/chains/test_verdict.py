@@ -11,7 +11,7 @@ pytest.importorskip("onnxruntime")
 
 from bench.chains.chain import ONNX, Chain, Node  # noqa: E402
 from bench.chains.verdict import Opinions, Shapes, opinions_of, shape_verdict, verdict  # noqa: E402
-from bench.differential_part import Array  # noqa: E402
+from bench.differential.part import Array  # noqa: E402
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 

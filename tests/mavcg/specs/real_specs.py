@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_graphs import random_part
-from bench.differential_part import model_of
+from bench.differential.graphs import random_part
+from bench.differential.part import model_of
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph

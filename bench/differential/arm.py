@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.differential_part import Array
+from bench.differential.part import Array
 from mavcg.toolchain.zig import run_zig
 
 TARGET = "aarch64-linux-gnu"

@@ -1,11 +1,11 @@
-"""Classes of differences between mavcg's and another runtime's results, judged by bench.differential_truth."""
+"""Classes of differences between mavcg's and another runtime's results, judged by bench.differential.truth."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from bench.differential_part import Array, Part
-from bench.differential_truth import STASHED, Bounded
+from bench.differential.part import Array, Part
+from bench.differential.truth import STASHED, Bounded
 
 TIGHT = 168.0  # units in the last place of the largest result: 2e-5 in f32. Beyond it a difference is given its class
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_graphs import random_part
-from bench.differential_part import Array, Part, model_of
-from bench.differential_tflite import litert, random_tflite_part, tflite_model, tflite_verdict
-from bench.differential_truth import bounded
-from bench.differential_verdict import verdict
+from bench.differential.graphs import random_part
+from bench.differential.part import Array, Part, model_of
+from bench.differential.tflite import litert, random_tflite_part, tflite_model, tflite_verdict
+from bench.differential.truth import bounded
+from bench.differential.verdict import verdict
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import Array
+from bench.differential.part import Array
 
 
 class Guarded:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import HARD, Array
+from bench.differential.part import HARD, Array
 from bench.tflite_file import File, Quantised
 
 UNARY = (

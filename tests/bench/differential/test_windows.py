@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
-from bench.differential_windows import DEFINITIONS  # noqa: E402
+from bench.differential.windows import DEFINITIONS  # noqa: E402
 
 
 @st.composite

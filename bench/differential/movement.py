@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import WHOLE_TYPES, Part
+from bench.differential.part import WHOLE_TYPES, Part
 
 
 def along_axis(op: str) -> Callable[[Part], Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_eight_bit import MICROSOFTS, eight_bit, microsoft
-from bench.differential_images import (
+from bench.differential.eight_bit import MICROSOFTS, eight_bit, microsoft
+from bench.differential.images import (
     add_conv,
     add_conv_transpose,
     add_resize,
@@ -18,8 +18,8 @@ from bench.differential_images import (
     pool,
     random_image,
 )
-from bench.differential_movement import add_one_hot, along_axis, constant_of_shape, movement
-from bench.differential_part import FLOAT_TYPES, MICROSOFT, WHOLE_TYPES, Part
+from bench.differential.movement import add_one_hot, along_axis, constant_of_shape, movement
+from bench.differential.part import FLOAT_TYPES, MICROSOFT, WHOLE_TYPES, Part
 
 UNARY = (
     "Abs",

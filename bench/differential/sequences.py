@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import Array
+from bench.differential.part import Array
 
 
 def _sigmoid(x: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import Part
+from bench.differential.part import Part
 
 
 def random_image(p: Part, channels: int | None = None) -> tuple[str, int]:

@@ -10,11 +10,12 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from bench.differential import ARM_EVERY, batch_of, same_bits, summary  # noqa: E402
-from bench.differential_arm import emulator  # noqa: E402
-from bench.differential_graphs import kinds_of, random_part  # noqa: E402
-from bench.differential_memory import Guarded  # noqa: E402
-from bench.differential_part import MICROSOFT, OPSETS  # noqa: E402
+from bench.differential.__main__ import summary  # noqa: E402
+from bench.differential.arm import emulator  # noqa: E402
+from bench.differential.graphs import kinds_of, random_part  # noqa: E402
+from bench.differential.libraries import ARM_EVERY, batch_of, same_bits  # noqa: E402
+from bench.differential.memory import Guarded  # noqa: E402
+from bench.differential.part import MICROSOFT, OPSETS  # noqa: E402
 
 
 def test_a_graph_follows_from_its_number() -> None:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import IR_VERSIONS, MICROSOFT, Array, Part
-from bench.differential_sequences import DEFINITIONS as SEQUENCES
-from bench.differential_windows import DEFINITIONS as WINDOWS
+from bench.differential.part import IR_VERSIONS, MICROSOFT, Array, Part
+from bench.differential.sequences import DEFINITIONS as SEQUENCES
+from bench.differential.windows import DEFINITIONS as WINDOWS
 
 SAMPLES = 16
 FACTOR = 2.0

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from bench.differential import batch_of
-from bench.differential_cases import expected_outputs, onnx_case
-from bench.differential_graphs import random_part
-from bench.differential_part import OPSETS, Part
-from bench.differential_truth import DEFINITIONS, FACTOR, UNITS, Bounded, bounded  # noqa: E402
-from bench.differential_verdict import verdict  # noqa: E402
+from bench.differential.cases import expected_outputs, onnx_case
+from bench.differential.graphs import random_part
+from bench.differential.libraries import batch_of
+from bench.differential.part import OPSETS, Part
+from bench.differential.truth import DEFINITIONS, FACTOR, UNITS, Bounded, bounded  # noqa: E402
+from bench.differential.verdict import verdict  # noqa: E402
 
 Array = NDArray[Any]
 EPS = float(np.finfo(np.float32).eps)
@@ -193,9 +193,9 @@ def test_onnxruntime_on_tiny_negative_numbers() -> None:
 
 def test_kernels_on_tiny_negative_numbers(tmp_path: Path) -> None:
     """Elu, Celu, Selu and Tanh here: within 4 units in the last place of the float64 result, for all of them."""
-    from bench.differential import build_plainly
-    from bench.differential_memory import run_guarded
-    from bench.differential_part import model_of
+    from bench.differential.libraries import build_plainly
+    from bench.differential.memory import run_guarded
+    from bench.differential.part import model_of
 
     parts = [_part(operator, x=TINY) for operator in ("Elu", "Celu", "Selu", "Tanh")]
     for number, part in enumerate(parts):
@@ -213,7 +213,7 @@ def test_kernels_on_tiny_negative_numbers(tmp_path: Path) -> None:
 
 def test_litert_clamps_infinities_of_operators_with_a_fused_activation() -> None:
     pytest.importorskip("ai_edge_litert")
-    from bench.differential_tflite import TflitePart, _Maker, litert, tflite_verdict
+    from bench.differential.tflite import TflitePart, _Maker, litert, tflite_verdict
 
     part = TflitePart("g0_", hard=True)
     maker = _Maker(part, np.random.default_rng(0))

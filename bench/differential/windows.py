@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_part import Array
+from bench.differential.part import Array
 
 
 @dataclass(frozen=True)

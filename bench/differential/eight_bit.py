@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_images import (
+from bench.differential.images import (
     random_image,
 )
-from bench.differential_part import MICROSOFT, Part
+from bench.differential.part import MICROSOFT, Part
 
 
 def eight_bit(op: str) -> Callable[[Part], Any]:
