@@ -1,6 +1,6 @@
 """Random ONNX graphs with a dimension whose length a run sets: shapes have SYMBOL in its place."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -12,19 +12,6 @@ SYMBOL = "n"
 Shape: TypeAlias = tuple[int | str, ...]
 Accept: TypeAlias = Callable[[Shape], bool]
 OPSETS = (17, 18, 21, 23)
-INPUT_SHAPES: tuple[Shape, ...] = (
-    (1, SYMBOL, 8),
-    (1, SYMBOL, 5),
-    (SYMBOL, 16),
-    (SYMBOL, 3),
-    (1, SYMBOL),
-    (SYMBOL,),
-    (1, 1, SYMBOL, 6),
-    (SYMBOL, 4, 6),
-    (SYMBOL, 3, 6, 5),
-    (SYMBOL, 8, 4, 4),
-    (1, SYMBOL, 2, 4),
-)
 
 
 class UnsuitableError(Exception):
@@ -108,30 +95,26 @@ def model_of(parts: Sequence[LengthPart]) -> Any:
     return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSIONS[opset])
 
 
-def random_graph(seed: int, number: int, opset: int, without: Collection[str]) -> LengthPart:
-    """Return graph `number` of a seed: inputs, operators of other kinds than `without`, and what no other reads."""
-    from bench.lengths.kinds import KINDS
+def ranked(*ranks: int) -> Callable[[Shape], bool]:
+    return lambda shape: len(shape) in ranks
 
-    rng = np.random.default_rng([seed, number])
-    part = LengthPart(f"g{number}_", opset, rng, number=number)
-    part.given(part.pick(*INPUT_SHAPES))
-    names = [name for name, (since, _) in KINDS.items() if since <= opset and name not in without]
-    chosen = [names[i] for i in rng.permutation(len(names))[: int(rng.integers(3, 16))]]
-    wanted, tries = int(rng.integers(1, 9)), 0
-    while len(part.operators) < wanted and tries < 60:
-        tries += 1
-        before = (len(part.nodes), len(part.constants), len(part.operators), dict(part.inputs), dict(part.shapes))
-        try:
-            KINDS[part.pick(*chosen)][1](part)
-        except UnsuitableError:
-            del part.nodes[before[0] :], part.constants[before[1] :], part.operators[before[2] :]
-            part.inputs, part.shapes = before[3], before[4]
-    if not part.nodes:
-        part.unary("Relu", part.tensor())
-    read = {name for node in part.nodes for name in node.input}
-    results = [name for node in part.nodes for name in node.output if name in part.shapes]
-    part.outputs = [name for name in results if name not in read] or results[-1:]
-    unread = [name for name in part.inputs if name not in read]
-    for name in unread:
-        del part.inputs[name]
-    return part
+
+def fixed_end(shape: Shape) -> bool:
+    """True if the last length is known."""
+    return bool(shape) and shape[-1] != SYMBOL
+
+
+def inner(shape: Shape) -> list[int]:
+    """Return the axes of a known length above 1."""
+    return [i for i, d in enumerate(shape) if d != SYMBOL and int(d) > 1]
+
+
+def changed(shape: Shape, axis: int, length: int) -> Shape:
+    return (*shape[:axis], length, *shape[axis + 1 :])
+
+
+def an_inner_axis(part: LengthPart, x: str) -> int:
+    axes = inner(part.shapes[x])
+    if not axes:
+        raise UnsuitableError
+    return int(part.pick(*axes))

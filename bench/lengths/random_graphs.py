@@ -24,8 +24,8 @@ from bench.differential.libraries import same_bits
 from bench.differential.memory import Guarded
 from bench.differential.part import Array
 from bench.isolated import Died, each
-from bench.lengths.growing import OPSETS, SYMBOL, LengthPart, at_length, model_of, random_graph, values_at
-from bench.lengths.kinds import ATTENTION, DYNAMIC
+from bench.lengths.growing import OPSETS, SYMBOL, LengthPart, at_length, model_of, values_at
+from bench.lengths.kinds import ATTENTION, DYNAMIC, random_graph
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 

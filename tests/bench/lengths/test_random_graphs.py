@@ -11,8 +11,8 @@ pytest.importorskip("onnxruntime")
 
 from bench.length_tables import random_lengths  # noqa: E402
 from bench.lengths import random_graphs  # noqa: E402
-from bench.lengths.growing import OPSETS, model_of, random_graph, values_at  # noqa: E402
-from bench.lengths.kinds import DYNAMIC, KINDS  # noqa: E402
+from bench.lengths.growing import OPSETS, model_of, values_at  # noqa: E402
+from bench.lengths.kinds import DYNAMIC, KINDS, random_graph  # noqa: E402
 from bench.lengths.random_graphs import Compared, compare_batch, reason_of  # noqa: E402
 from bench.tables import table  # noqa: E402
 
