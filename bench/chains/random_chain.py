@@ -57,7 +57,7 @@ def random_chain(seed: int, number: int) -> Chain:
     """Return chain `number`."""
     rng = np.random.default_rng([seed, number, 2])
     if format_of(number) == TFLITE:
-        from bench.chains.tflite_growing import random_tflite_chain
+        from bench.chains.random_tflite_chain import random_tflite_chain
 
         return random_tflite_chain(rng, f"g{number}_")
     opset = OPSETS[number // BATCH % len(OPSETS)]

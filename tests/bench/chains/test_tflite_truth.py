@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("ai_edge_litert")
 
 from bench.chains.judges import by_numpy, by_runtime  # noqa: E402
-from bench.chains.tflite_growing import random_tflite_chain  # noqa: E402
+from bench.chains.random_tflite_chain import random_tflite_chain  # noqa: E402
 from bench.chains.verdict import near  # noqa: E402
 
 # LiteRT's own 8-bit arithmetic rounds differently by a step, and it clamps infinities (docs/operators.md).
