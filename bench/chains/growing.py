@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bench.chains.chain import Chain, chain_of
+from bench.differential.definitions import computed
 from bench.differential.part import Array, Part
-from bench.differential.truth import NotComputedError, computed
+from bench.differential.reference import NotComputedError
 
 MOST_ELEMENTS = 3000
 # Of inputs that are not finite, these have no defined result, or one that depends on the order of comparisons.

@@ -1,7 +1,7 @@
-"""Differential testing by single operators: random graphs of one to three operators against other runtimes.
+"""Differential testing by single operators: random graphs of one to three of them against other runtimes.
 
-`python -m bench.differential` draws graphs (graphs.py and tflite.py with the operators of the other modules), builds
-96 of them into one library (libraries.py), and judges each by onnxruntime or LiteRT and by a float64 result with a
-bound on its rounding errors (truth.py, verdict.py). Where the next operator goes: graphs.py for ONNX, tflite.py for
-TFLite; its definition, where ONNX's reference lacks or mistakes it, definitions.py.
+`python -m bench.differential` draws graphs (graphs.py and tflite_graphs.py), builds 96 of them into one library
+(libraries.py), and judges each: by onnxruntime and a float64 result with a bound on its rounding errors (truth.py,
+verdict.py), or by LiteRT (tflite_verdict.py). Where the next operator goes: the module of graphs that it is like, and
+the table KINDS of graphs.py or tflite_graphs.py; its definition, where ONNX's reference lacks it, in definitions.py.
 """

@@ -8,7 +8,9 @@ import numpy as np
 
 from bench.differential.graphs import random_part
 from bench.differential.part import Array, Part, model_of
-from bench.differential.tflite import litert, random_tflite_part, tflite_model, tflite_verdict
+from bench.differential.tflite_graphs import random_tflite_part
+from bench.differential.tflite_part import tflite_model
+from bench.differential.tflite_verdict import litert, tflite_verdict
 from bench.differential.truth import bounded
 from bench.differential.verdict import verdict
 

@@ -8,6 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from bench.differential.arithmetic import (
+    binary,
+    cast,
+    cast_like,
+    clip,
+    comparison,
+    gemm,
+    logic,
+    matmul,
+    modulo,
+    reduction,
+    sum_of_whole,
+    unary,
+    where,
+)
 from bench.differential.eight_bit import MICROSOFTS, eight_bit, microsoft
 from bench.differential.images import (
     add_conv,
@@ -19,36 +34,12 @@ from bench.differential.images import (
     random_image,
 )
 from bench.differential.movement import add_one_hot, along_axis, constant_of_shape, movement
-from bench.differential.part import FLOAT_TYPES, MICROSOFT, WHOLE_TYPES, Part
+from bench.differential.part import FLOAT_TYPES, MICROSOFT, Part
 
 UNARY = (
-    "Abs",
-    "Ceil",
-    "Floor",
-    "Round",
-    "Neg",
-    "Exp",
-    "Log",
-    "Sqrt",
-    "Sin",
-    "Cos",
-    "Tan",
-    "Tanh",
-    "Sigmoid",
-    "Erf",
-    "Relu",
-    "Elu",
-    "Selu",
-    "Celu",
-    "LeakyRelu",
-    "ThresholdedRelu",
-    "HardSigmoid",
-    "Softplus",
-    "Softsign",
-    "Sign",
-    "Reciprocal",
-    "Identity",
-    "Shrink",
+    *("Abs", "Ceil", "Floor", "Round", "Neg", "Exp", "Log", "Sqrt", "Sin", "Cos", "Tan", "Tanh", "Sigmoid"),
+    *("Erf", "Relu", "Elu", "Selu", "Celu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Softplus"),
+    *("Softsign", "Sign", "Reciprocal", "Identity", "Shrink"),
 )
 # The opset that has an operator first, or first has it in the form that is written here.
 SINCE = {
@@ -112,16 +103,8 @@ UNTIL = {"Upsample": 9}
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "PRelu", "Mean", "Sum")
 COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 REDUCTIONS = (
-    "ReduceSum",
-    "ReduceMean",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceSumSquare",
+    *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
+    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),
 )
 
 
@@ -145,129 +128,18 @@ def random_part(seed: int, number: int, opset: int) -> Part:
     return part
 
 
-def _binary(op: str) -> Callable[[Part], str]:
-    def add_to(p: Part) -> str:
-        shape = p.shape()
-        operand_shape = tuple(p.pick(n, n, 1) for n in shape)[p.pick(0, 0, len(shape) // 2) :]
-        whole = op not in ("Pow", "PRelu", "Mean", "Sum", "Div")
-        types = (np.int32, np.int64, np.uint32, np.uint64) if op in ("Max", "Min") else (np.int32, np.int64)
-        dtype = p.pick(p.dtype, p.dtype, *types) if whole and p.opset >= 12 else p.dtype
-        low = 0.1 if op == "Pow" else -3
-        return str(p.add(op, p.input(*shape, dtype=dtype, low=low), p.input(*operand_shape, dtype=dtype)))
-
-    return add_to
-
-
-def _comparison(op: str) -> Callable[[Part], str]:
-    def add_to(p: Part) -> str:
-        shape = p.shape()
-        dtype = p.pick(p.dtype, p.dtype, np.int32, np.int64)
-        return str(p.add(op, p.input(*shape, dtype=dtype), p.input(*shape, dtype=dtype)))
-
-    return add_to
-
-
-def _logic(op: str) -> Callable[[Part], str]:
-    def add_to(p: Part) -> str:
-        shape = p.shape()
-        inputs = [p.input(*shape, dtype=np.bool_) for _ in range(1 if op == "Not" else 2)]
-        return str(p.add(op, *inputs))
-
-    return add_to
-
-
-def _modulo(p: Part) -> str:
-    shape, dtype = p.shape(), p.pick(p.dtype, *WHOLE_TYPES)
-    fmod = int(np.dtype(dtype).kind == "f") or p.pick(0, 1)
-    divisor = p.constant(p.rng.integers(1, 90, shape), dtype)
-    return str(p.add("Mod", p.input(*shape, dtype=dtype), divisor, fmod=fmod))
-
-
-def _reduction(op: str) -> Callable[[Part], str]:
-    def add_to(p: Part) -> str:
-        shape = p.shape()
-        axes = sorted({int(p.rng.integers(len(shape))) for _ in range(2)})
-        low = 0.1 if op in ("ReduceLogSum", "ReduceProd") else -3
-        whole = op in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceSumSquare")
-        dtype = p.pick(p.dtype, p.dtype, np.int32, np.int64) if whole else p.dtype
-        x, keep = p.input(*shape, low=low, dtype=dtype), {"keepdims": p.pick(0, 1)}
-        if p.opset >= 18 or (op == "ReduceSum" and p.opset >= 13):
-            return str(p.add(op, x, p.constant(axes, np.int64), **keep))
-        return str(p.add(op, x, axes=axes, **keep))
-
-    return add_to
-
-
-def _matmul(p: Part) -> str:
-    rows, inner, columns = p.pick(1, 5, 17), p.pick(1, 7, 33), p.pick(1, 8, 31)
-    batch = p.pick((), (2,), (2, 3))
-    b = p.weights(inner, columns) if p.rng.random() < 0.6 else p.input(*batch, inner, columns)
-    return str(p.add("MatMul", p.input(*batch, rows, inner), b))
-
-
-def _gemm(p: Part) -> str:
-    rows, inner, columns = p.pick(1, 5, 17), p.pick(1, 7, 33), p.pick(1, 8, 31)
-    w = p.weights(columns, inner)
-    return str(p.add("Gemm", p.input(rows, inner), w, p.weights(columns), transB=1, alpha=0.5, beta=p.pick(1.0, 2.0)))
-
-
-def _where(p: Part) -> str:
-    shape = p.shape()
-    condition = p.add("Less", p.input(*shape), p.input(*shape))
-    return str(p.add("Where", condition, p.input(*shape), p.input(*shape)))
-
-
-def _clip(p: Part) -> str:
-    dtype = p.pick(p.dtype, p.dtype, np.int32, np.int64, np.uint8, np.int8) if p.opset >= 12 else p.dtype
-    low, high = (-0.5, 1.5) if np.dtype(dtype).kind == "f" else (3, 90)
-    return str(p.add("Clip", p.input(*p.shape(), dtype=dtype), p.constant(low, dtype), p.constant(high, dtype)))
-
-
-def _cast(p: Part) -> str:
-    from onnx import helper
-
-    types = (*FLOAT_TYPES, *WHOLE_TYPES, np.bool_)
-    source, target = p.pick(*types), p.pick(*types)
-    p.hard = False  # the integer that NaN, or a number out of its range, becomes is not defined
-    low = 0 if np.dtype(target).kind == "u" else -3
-    return str(
-        p.add("Cast", p.input(*p.shape(), dtype=source, low=low), to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
-    )
-
-
-def _cast_like(p: Part) -> str:
-    p.hard = False
-    return str(p.add("CastLike", p.input(*p.shape()), p.constant([1], p.pick(*FLOAT_TYPES, np.int32, np.int8))))
-
-
-def _sum_of_whole(op: str) -> Callable[[Part], str]:
-    def add_to(p: Part) -> str:
-        x = p.input(*p.shape(), dtype=p.pick(np.int32, np.int64, np.int8))
-        return str(p.add(op, x))
-
-    return add_to
-
-
-def _unary(op: str) -> Callable[[Part], str]:
-    return lambda p: str(p.add(op, p.input(*p.shape(), low=-30 if op in ("Sin", "Cos", "Tan") else -3)))
-
-
 KINDS: Mapping[str, Callable[[Part], Any]] = {
-    **{op: _unary(op) for op in (*UNARY, "HardSwish", "Mish", "Gelu", "Swish")},
-    **{op: _unary(op) for op in ("IsNaN", "IsInf")},
-    **{op: _binary(op) for op in BINARY},
-    **{op: _comparison(op) for op in COMPARISONS},
-    **{op: _logic(op) for op in ("And", "Or", "Xor", "Not")},
-    **{op: _reduction(op) for op in REDUCTIONS},
+    **{op: unary(op) for op in (*UNARY, "HardSwish", "Mish", "Gelu", "Swish")},
+    **{op: unary(op) for op in ("IsNaN", "IsInf")},
+    **{op: binary(op) for op in BINARY},
+    **{op: comparison(op) for op in COMPARISONS},
+    **{op: logic(op) for op in ("And", "Or", "Xor", "Not")},
+    **{op: reduction(op) for op in REDUCTIONS},
     **{op: pool(op) for op in ("MaxPool", "AveragePool", "LpPool")},
     **{
         op: normalization(op)
         for op in (
-            "BatchNormalization",
-            "InstanceNormalization",
-            "LayerNormalization",
-            "GroupNormalization",
-            "LRN",
+            *("BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN"),
             "RMSNormalization",
         )
     },
@@ -278,47 +150,29 @@ KINDS: Mapping[str, Callable[[Part], Any]] = {
     **{
         op: movement(op)
         for op in (
-            "Transpose",
-            "Slice",
-            "Pad",
-            "Gather",
-            "GatherElements",
-            "Tile",
-            "Expand",
-            "Split",
-            "Flatten",
-            "Trilu",
-            "GatherND",
-            "ScatterND",
-            "Squeeze",
-            "Unsqueeze",
-            "Reshape",
+            *("Transpose", "Slice", "Pad", "Gather", "GatherElements", "Tile", "Expand", "Split", "Flatten"),
+            *("Trilu", "GatherND", "ScatterND", "Squeeze", "Unsqueeze", "Reshape"),
         )
     },
     **{op: block_movement(op) for op in ("DepthToSpace", "SpaceToDepth")},
     **{
         op: eight_bit(op)
         for op in (
-            "QuantizeLinear",
-            "DequantizeLinear",
-            "DynamicQuantizeLinear",
-            "MatMulInteger",
-            "QLinearConv",
-            "QLinearMatMul",
-            "ConvInteger",
+            *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv"),
+            *("QLinearMatMul", "ConvInteger"),
         )
     },
     **{f"{MICROSOFT}.{op}": microsoft(op) for op in MICROSOFTS},
     **{op: constant_of_shape(op) for op in ("EyeLike", "ConstantOfShape")},
-    **{f"{op} of whole numbers": _sum_of_whole(op) for op in ("Abs", "Neg")},
+    **{f"{op} of whole numbers": sum_of_whole(op) for op in ("Abs", "Neg")},
     "GlobalAveragePool": lambda p: p.add("GlobalAveragePool", random_image(p)[0]),
     "GlobalMaxPool": lambda p: p.add("GlobalMaxPool", random_image(p)[0]),
     "GlobalLpPool": lambda p: p.add("GlobalLpPool", random_image(p)[0], p=p.pick(1, 2)),
     "LpNormalization": lambda p: p.add("LpNormalization", p.input(*p.shape(2)), axis=p.pick(0, 1), p=p.pick(1, 2)),
     "Conv": add_conv,
     "ConvTranspose": add_conv_transpose,
-    "MatMul": _matmul,
-    "Gemm": _gemm,
+    "MatMul": matmul,
+    "Gemm": gemm,
     "Resize": add_resize,
     "Upsample": lambda p: p.add(
         "Upsample",
@@ -326,38 +180,20 @@ KINDS: Mapping[str, Callable[[Part], Any]] = {
         p.constant([1, 1, p.pick(1, 2), p.pick(2, 3)], np.float32),
         mode=p.pick("nearest", "linear"),
     ),
-    "Where": _where,
-    "Clip": _clip,
-    "Cast": _cast,
-    "CastLike": _cast_like,
-    "Mod": _modulo,
+    "Where": where,
+    "Clip": clip,
+    "Cast": cast,
+    "CastLike": cast_like,
+    "Mod": modulo,
     "OneHot": add_one_hot,
 }
 # Operators whose result is of the graph's float type: others may follow.
 _FLOATING = frozenset(
     {
         *UNARY,
-        "ReduceMean",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "Conv",
-        "ConvTranspose",
-        "MatMul",
-        "Gemm",
-        "MaxPool",
-        "AveragePool",
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "Resize",
-        "BatchNormalization",
-        "InstanceNormalization",
-        "LRN",
-        "Where",
-        "Softmax",
-        "FusedConv",
-        "FusedMatMul",
-        "BiasGelu",
-        "QuickGelu",
+        *("ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Conv", "ConvTranspose", "MatMul"),
+        *("Gemm", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Resize"),
+        *("BatchNormalization", "InstanceNormalization", "LRN", "Where", "Softmax", "FusedConv", "FusedMatMul"),
+        *("BiasGelu", "QuickGelu"),
     }
 )

@@ -1,6 +1,6 @@
 """The float64 result of a random graph, and a bound on its rounding errors, for the verdicts of bench.differential.
 
-The graph is computed node by node in float64, by ONNX's reference implementation and the definitions below, once as it
+The graph is computed node by node in float64, by ONNX's reference implementation and definitions.py, once as it
 is and SAMPLES times with rounding errors put in: each node's result is moved by a few units in the last place of its
 type, up or down at random, and so are the arguments of operators that sum. A result that differs from the float64 one
 by no more than FACTOR times the largest of these movements is as accurate as can be expected: it is nearly the exact
@@ -9,18 +9,17 @@ Algorithms, section 1.5). The bound follows the condition of the graph, element 
 a jump whose argument lies within rounding errors of it, and a few units in the last place elsewhere.
 """
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from bench.differential.part import IR_VERSIONS, MICROSOFT, Array, Part
+from bench.differential.definitions import computed
+from bench.differential.part import Array, Part
+from bench.differential.reference import NotComputedError
 from bench.differential.sequences import DEFINITIONS as SEQUENCES
-from bench.differential.windows import DEFINITIONS as WINDOWS
 
 SAMPLES = 16
 FACTOR = 2.0
@@ -30,55 +29,15 @@ UNITS = 4.0  # in the last place, that a node's result may be off by, and each a
 UNITS_OF: Mapping[str, float] = {"Pow": 16.0}
 SUMS = frozenset(
     {
-        "Conv",
-        "ConvTranspose",
-        "MatMul",
-        "Gemm",
-        "FusedConv",
-        "FusedMatMul",
-        "AveragePool",
-        "GlobalAveragePool",
-        "LpPool",
-        "GlobalLpPool",
-        "ReduceSum",
-        "ReduceMean",
-        "ReduceProd",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceSumSquare",
-        "BatchNormalization",
-        "InstanceNormalization",
-        "LayerNormalization",
-        "GroupNormalization",
-        "RMSNormalization",
-        "LpNormalization",
-        "LRN",
-        "Softmax",
-        "LogSoftmax",
-        "CumSum",
-        "Resize",
-        "Mean",
-        "Sum",
-        "QuantizeLinear",
-        "DynamicQuantizeLinear",
-        "QLinearConv",
-        "QLinearMatMul",
-        "BiasGelu",
-        "Mod",
-        "QLinearAdd",
-        "QLinearMul",
-        "QLinearSigmoid",
-        "QLinearLeakyRelu",
-        "QLinearGlobalAveragePool",
-        "QLinearConcat",
-        "QLinearSoftmax",
-        "QGemm",
-        *SEQUENCES,
-        "Einsum",
-        "MatMulInteger",
+        *("Conv", "ConvTranspose", "MatMul", "Gemm", "FusedConv", "FusedMatMul", "AveragePool", "GlobalAveragePool"),
+        *("LpPool", "GlobalLpPool", "ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum"),
+        *("ReduceLogSumExp", "ReduceSumSquare", "BatchNormalization", "InstanceNormalization", "LayerNormalization"),
+        *("GroupNormalization", "RMSNormalization", "LpNormalization", "LRN", "Softmax", "LogSoftmax", "CumSum"),
+        *("Resize", "Mean", "Sum", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"),
+        *("BiasGelu", "Mod", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu"),
+        *("QLinearGlobalAveragePool", "QLinearConcat", "QLinearSoftmax", "QGemm", "Einsum", "MatMulInteger"),
         "QLinearAveragePool",
+        *SEQUENCES,
     }
 )
 # Operators that move or choose elements: their results have no rounding errors of their own.
@@ -107,10 +66,6 @@ SCALES: Mapping[str, Callable[[Array], Array]] = {
 }
 # Above it a square overflows in the type, and sums of some numbers do: what comes of that depends on the order.
 LARGE = {"float16": 100.0, "float32": 1e18, "float64": 1e150}
-
-
-class NotComputedError(Exception):
-    """Raised if ONNX's reference implementation does not compute an operator, or not in this type."""
 
 
 @dataclass(frozen=True)
@@ -307,241 +262,3 @@ def _in_range(value: Array, dtype: np.dtype[Any]) -> Array:
     info = np.finfo(dtype)
     value = np.where(np.abs(value) > float(info.max) * (1 + _eps(dtype) / 4), np.copysign(np.inf, value), value)
     return np.where(np.abs(value) < float(info.tiny), value.astype(dtype).astype(np.float64), value)
-
-
-def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
-    """Return a node's results. given: its inputs, in the type to compute in. Raises: NotComputedError."""
-    from onnx import helper
-
-    if node.op_type == "DequantizeLinear":
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        columns = [-1 if at == axis % given[0].ndim else 1 for at in range(given[0].ndim)]
-        scales = [v.reshape(columns) if v.size > 1 else v for v in given[1:]]
-        return [_real(given[0], *scales).astype(given[1].dtype)]
-    if node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and opset < 13:
-        # Over all dimensions from axis on, which ONNX's reference does not know.
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
-        x, flat = given[0], helper.make_node(node.op_type, ["x"], ["y"], axis=1)
-        rows = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
-        return [_run_reference(flat, 13, {"x": rows})[0].reshape(x.shape)]
-    if node.op_type == "Resize" and _is_aligned(node) and len(node.input) == 3:
-        # By the length that the result has (docs/operators.md): ONNX's reference takes it before it is rounded down.
-        sizes = np.floor(given[0].shape * np.asarray(given[2])).astype(np.int64)
-        sized = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
-        sized.attribute.extend(node.attribute)
-        return _run_reference(sized, opset, {"x": given[0], "sizes": sizes})
-    own = DEFINITIONS.get(node.op_type)
-    if own is not None:
-        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        made = own(*given, **attributes)
-        arrays = [np.asarray(array) for array in (made if isinstance(made, tuple) else (made,))][: len(node.output)]
-        return [x.astype(given[0].dtype) if x.dtype.kind == given[0].dtype.kind == "f" else x for x in arrays]
-    inputs = {name: x for name, x in zip(node.input, given, strict=True) if name}
-    return _run_reference(node, opset, inputs)
-
-
-def _run_reference(node: Any, opset: int, inputs: Mapping[str, Array]) -> Sequence[Array]:
-    evaluator = _reference(node.SerializeToString(), opset)
-    try:
-        results: Sequence[Array] = evaluator.run(None, dict(inputs))
-    except Exception as error:  # it raises whatever its NumPy code raises, for operators that it lacks or has otherwise
-        raise NotComputedError(node.op_type) from error
-    return results
-
-
-def _is_aligned(node: Any) -> bool:
-    return any(a.name == "coordinate_transformation_mode" and a.s == b"align_corners" for a in node.attribute)
-
-
-@lru_cache(maxsize=1024)
-def _reference(data: bytes, opset: int) -> Any:
-    from onnx import NodeProto, helper
-    from onnx.reference import ReferenceEvaluator
-
-    node = NodeProto.FromString(data)
-    inputs, outputs = (
-        [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names) if name]
-        for names in (node.input, node.output)
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
-    graph = helper.make_graph([node], "node", inputs, outputs)
-    return ReferenceEvaluator(helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSIONS[opset]))
-
-
-def _erf(x: Array) -> Array:
-    return np.array([math.erf(v) for v in np.asarray(x, np.float64).reshape(-1).tolist()]).reshape(np.shape(x))
-
-
-def _gelu_tail(x: Array) -> Array:
-    """Return Phi(x), the normal distribution function, by erfc: accurate far below zero."""
-    return np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in x.reshape(-1).tolist()]).reshape(x.shape)
-
-
-def _gelu(x: Array, bias: Array | None = None, approximate: bytes = b"none") -> Array:
-    x = x if bias is None else x + bias
-    if approximate == b"tanh":
-        return np.asarray(x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
-    return np.asarray(x * _gelu_tail(x))
-
-
-def _elu(x: Array, alpha: float = 1.0) -> Array:
-    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
-
-
-def _selu(x: Array, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Array:
-    return np.where(x <= 0, gamma * alpha * np.expm1(np.minimum(x, 0)), gamma * x)
-
-
-def _celu(x: Array, alpha: float = 1.0) -> Array:
-    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0) / alpha), x)
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.where(x < 0, np.exp(np.minimum(x, 0)) / (1 + np.exp(np.minimum(x, 0))), 1 / (1 + np.exp(-x)))
-
-
-def _fused_matmul(a: Array, b: Array, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Array:  # noqa: N803
-    a, b = (np.swapaxes(x, -1, -2) if turned else x for x, turned in ((a, transA), (b, transB)))
-    return np.asarray(alpha * (a @ b))
-
-
-def _real(x: Array, scale: Array, zero: Array | float = 0.0) -> Array:
-    return (x.astype(np.float64) - np.asarray(zero, np.float64)) * scale.astype(np.float64)
-
-
-def _stored(x: Array, scale: Array, zero: Array) -> Array:
-    info = np.iinfo(zero.dtype)
-    whole = np.rint(x / scale.astype(np.float64)) + zero.astype(np.float64)
-    return np.clip(whole, info.min, info.max).astype(zero.dtype)
-
-
-def _qlinear_binary(op: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    return lambda a, sa, za, b, sb, zb, s, z: _stored(op(_real(a, sa, za), _real(b, sb, zb)), s, z)
-
-
-def _qlinear_concat(s: Array, z: Array, *parts: Array, axis: int = 0) -> Array:
-    real = [_real(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
-    return _stored(np.concatenate(real, axis), s, z)
-
-
-def _softmax(x: Array, axis: int) -> Array:
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return np.asarray(e / e.sum(axis, keepdims=True))
-
-
-def _qgemm(
-    a: Array, sa: Array, za: Array, b: Array, sb: Array, zb: Array, c: Array, s: Array, z: Array, **_: Any
-) -> Array:
-    real = _real(a, sa, za) @ _real(b, sb, zb) + c.astype(np.float64) * float(sa) * sb
-    return _stored(real, s, z)
-
-
-def _average_pool(x: Array, kernel_shape: Sequence[int]) -> Array:
-    from numpy.lib.stride_tricks import sliding_window_view
-
-    return np.asarray(sliding_window_view(x, tuple(kernel_shape), (2, 3)).mean((-1, -2)))
-
-
-def _global_lp_pool(x: Array, p: int = 2) -> Array:
-    return np.asarray((np.abs(x) ** p).sum(tuple(range(2, x.ndim)), keepdims=True) ** (1 / p))
-
-
-def _lp_normalization(x: Array, axis: int = -1, p: int = 2) -> Array:
-    length = (np.abs(x) ** p).sum(axis, keepdims=True) ** (1 / p)
-    return np.asarray(np.where(length == 0, 0, x / np.where(length == 0, 1, length)))
-
-
-def _batch_normalization(
-    x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float = float(np.float32(1e-5)), **_: Any
-) -> Array:
-    scale, bias, mean, var = (v.reshape(-1, *(1,) * (x.ndim - 2)) for v in (scale, bias, mean, var))
-    return np.asarray((x - mean) / np.sqrt(var + epsilon) * scale + bias)
-
-
-def _lrn(x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Array:
-    """Normalise by the squares of the channels from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2)."""
-    before, after = (size - 1) // 2, size // 2
-    squares = np.pad(x * x, ((0, 0), (before, after), *((0, 0),) * (x.ndim - 2)))
-    channels = x.shape[1]
-    total = sum((squares[:, i : i + channels] for i in range(size)), np.zeros_like(x))
-    return np.asarray(x / (bias + alpha / size * total) ** beta)
-
-
-_ACTIVATIONS: Mapping[bytes, Callable[..., Array]] = {
-    b"Relu": lambda x: np.maximum(x, 0),
-    b"Sigmoid": lambda x: _sigmoid(x),
-    b"Tanh": np.tanh,
-    b"LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
-}
-
-
-def _fused_conv(
-    x: Array, w: Array, bias: Array, pads: Sequence[int], activation: bytes, activation_params: Sequence[float] = ()
-) -> Array:
-    from onnx import helper
-
-    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=pads)
-    (y,) = _run_reference(node, 11, {"x": x, "w": w, "b": bias})
-    return _ACTIVATIONS[activation](y, *activation_params)
-
-
-def _qlinear_conv(
-    x: Array,
-    sx: Array,
-    zx: Array,
-    w: Array,
-    sw: Array,
-    zw: Array,
-    s: Array,
-    z: Array,
-    bias: Array | None = None,
-    **attributes: Any,
-) -> Array:
-    from onnx import helper
-
-    columns = (-1, *(1,) * (w.ndim - 1))
-    real = _real(w, *(v.reshape(columns) if v.size > 1 else v for v in (sw, zw)))
-    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
-    (y,) = _run_reference(node, 11, {"x": _real(x, sx, zx), "w": real})
-    if bias is not None:
-        y = y + (bias * float(sx) * sw.astype(np.float64)).reshape(1, *columns[:-1])
-    return _stored(y, s, z)
-
-
-# com.microsoft, and those that ONNX's reference computes with cancellation (exp(x) - 1 for x near zero).
-DEFINITIONS: Mapping[str, Callable[..., Array]] = {
-    "Elu": _elu,
-    "Selu": _selu,
-    "Celu": _celu,
-    "Gelu": _gelu,
-    "BiasGelu": _gelu,
-    "Sigmoid": _sigmoid,
-    "FastGelu": lambda x, bias=None: _gelu(x, bias, b"tanh"),
-    "QuickGelu": lambda x, alpha=1.702: x * _sigmoid(alpha * x),
-    "Softplus": lambda x: np.logaddexp(0.0, x),
-    "Mish": lambda x: x * np.tanh(np.logaddexp(0.0, x)),
-    "FusedMatMul": _fused_matmul,
-    "FusedConv": _fused_conv,
-    "GlobalLpPool": _global_lp_pool,
-    "LpNormalization": _lp_normalization,  # ONNX's reference adds the elements themselves where p is 1
-    "BatchNormalization": _batch_normalization,  # of opset 9, ONNX's reference takes the mean of inputs into account
-    "LRN": _lrn,  # ONNX's reference takes the number of images for that of channels
-    "QLinearAveragePool": lambda x, sx, zx, s, z, kernel_shape, strides: _stored(
-        _average_pool(_real(x, sx, zx), kernel_shape), s, z
-    ),
-    "QLinearAdd": _qlinear_binary(np.add),
-    "QLinearMul": _qlinear_binary(np.multiply),
-    "QLinearSigmoid": lambda x, sx, zx, s, z: _stored(_sigmoid(_real(x, sx, zx)), s, z),
-    "QLinearLeakyRelu": lambda x, sx, zx, s, z, alpha=0.01: _stored(
-        np.where(_real(x, sx, zx) < 0, alpha, 1.0) * _real(x, sx, zx), s, z
-    ),
-    "QLinearGlobalAveragePool": lambda x, sx, zx, s, z, channels_last=0: _stored(
-        _real(x, sx, zx).mean((2, 3), keepdims=True), s, z
-    ),
-    "QLinearConcat": _qlinear_concat,
-    "QLinearSoftmax": lambda x, sx, zx, s, z, axis=-1, opset=13: _stored(_softmax(_real(x, sx, zx), axis), s, z),
-    "QGemm": _qgemm,
-    "QLinearConv": _qlinear_conv,
-    **SEQUENCES,
-    **WINDOWS,
-}

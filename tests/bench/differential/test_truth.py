@@ -12,10 +12,11 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from bench.differential.cases import expected_outputs, onnx_case
+from bench.differential.definitions import DEFINITIONS
 from bench.differential.graphs import random_part
 from bench.differential.libraries import batch_of
 from bench.differential.part import OPSETS, Part
-from bench.differential.truth import DEFINITIONS, FACTOR, UNITS, Bounded, bounded  # noqa: E402
+from bench.differential.truth import FACTOR, UNITS, Bounded, bounded  # noqa: E402
 from bench.differential.verdict import verdict  # noqa: E402
 
 Array = NDArray[Any]
@@ -213,10 +214,11 @@ def test_kernels_on_tiny_negative_numbers(tmp_path: Path) -> None:
 
 def test_litert_clamps_infinities_of_operators_with_a_fused_activation() -> None:
     pytest.importorskip("ai_edge_litert")
-    from bench.differential.tflite import TflitePart, _Maker, litert, tflite_verdict
+    from bench.differential.tflite_part import TfliteMaker, TflitePart
+    from bench.differential.tflite_verdict import litert, tflite_verdict
 
     part = TflitePart("g0_", hard=True)
-    maker = _Maker(part, np.random.default_rng(0))
+    maker = TfliteMaker(part, np.random.default_rng(0))
     maker.operator("MUL", [maker.input((3,)), maker.input((3,))], options="MulOptions")
     a, b = part.inputs
     part.inputs |= {a: np.array([np.inf, -np.inf, 2], np.float32), b: np.array([2, 3, 4], np.float32)}

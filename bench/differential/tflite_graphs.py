@@ -1,92 +1,26 @@
 """Random TFLite graphs for bench.differential: one operator each, in f32, 8 bits or integers, odd shapes."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from bench.differential.part import HARD, Array
-from bench.tflite_file import File, Quantised
+from bench.differential.tflite_part import TfliteMaker, TflitePart
+from bench.tflite_file import Quantised
 
 UNARY = (
-    "ABS",
-    "CEIL",
-    "COS",
-    "ELU",
-    "EXP",
-    "FLOOR",
-    "HARD_SWISH",
-    "LOG",
-    "LOGISTIC",
-    "NEG",
-    "RELU",
-    "RELU6",
-    "RELU_N1_TO_1",
-    "RELU_0_TO_1",
-    "ROUND",
-    "RSQRT",
-    "SIGN",
-    "SIN",
-    "SQRT",
-    "SQUARE",
-    "TANH",
-    "ZEROS_LIKE",
-    "GELU",
-    "LEAKY_RELU",
+    *("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG", "LOGISTIC", "NEG", "RELU", "RELU6"),
+    *("RELU_N1_TO_1", "RELU_0_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SQRT", "SQUARE", "TANH", "ZEROS_LIKE"),
+    *("GELU", "LEAKY_RELU"),
 )
 BINARY = ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD", "POW")
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
 QUANTISED = (
-    "ADD",
-    "MUL",
-    "CONV_2D",
-    "FULLY_CONNECTED",
-    "MAX_POOL_2D",
-    "AVERAGE_POOL_2D",
-    "LOGISTIC",
-    "TANH",
-    "QUANTIZE",
-    "DEQUANTIZE",
-    "MEAN",
-    "SOFTMAX",
-    "RELU",
-    "CONCATENATION",
+    *("ADD", "MUL", "CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "AVERAGE_POOL_2D", "LOGISTIC", "TANH"),
+    *("QUANTIZE", "DEQUANTIZE", "MEAN", "SOFTMAX", "RELU", "CONCATENATION"),
 )
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
-
-
-@dataclass
-class TflitePart:
-    """A graph; `build` writes it into a file and returns its output tensors.
-
-    inputs: arrays by name. quantised: parameters of 8-bit inputs. hard: True if inputs contain NaN, infinities or other
-    extreme numbers.
-    """
-
-    prefix: str
-    operators: list[str] = field(default_factory=list)
-    inputs: dict[str, Array] = field(default_factory=dict)
-    quantised: dict[str, Quantised] = field(default_factory=dict)
-    build: Callable[["File", Mapping[str, int]], int] = lambda file, inputs: 0
-    hard: bool = False
-
-
-def tflite_model(parts: Sequence[TflitePart]) -> bytes:
-    """Return one file of independent graphs."""
-    file = File()
-    inputs: list[int] = []
-    outputs: list[int] = []
-    for part in parts:
-        own = {name: file.tensor(name, _name(x), x.shape, part.quantised.get(name)) for name, x in part.inputs.items()}
-        inputs += own.values()
-        outputs.append(part.build(file, own))
-    return file.to_bytes(inputs, outputs)
-
-
-def _name(x: Array) -> str:
-    return {"float32": "f32", "int32": "i32", "int64": "i64", "int8": "i8", "bool": "bool"}[x.dtype.name]
 
 
 def random_tflite_part(seed: int, number: int) -> TflitePart:
@@ -94,70 +28,12 @@ def random_tflite_part(seed: int, number: int) -> TflitePart:
     rng = np.random.default_rng([seed, number, 1])
     part = TflitePart(f"g{number}_", hard=bool(rng.random() < 0.2))
     kinds = list(KINDS)
-    KINDS[kinds[int(rng.integers(len(kinds)))]](_Maker(part, rng))
+    KINDS[kinds[int(rng.integers(len(kinds)))]](TfliteMaker(part, rng))
     return part
 
 
-class _Maker:
-    """Builder of a graph: its inputs and its one operator."""
-
-    def __init__(self, part: TflitePart, rng: np.random.Generator) -> None:
-        self.part, self.rng = part, rng
-
-    def pick(self, *choices: Any) -> Any:
-        return choices[self.rng.integers(len(choices))]
-
-    def shape(self, rank: int | None = None) -> tuple[int, ...]:
-        rank = rank or int(self.rng.integers(1, 5))
-        return tuple(int(self.pick(1, 2, 3, 5, 7, 8, 17)) for _ in range(rank))
-
-    def input(self, shape: Sequence[int], dtype: Any = np.float32, low: float = -3, quantised: Any = None) -> str:
-        name = f"{self.part.prefix}{len(self.part.inputs)}_x"
-        x: Array
-        if dtype == np.float32:
-            x = self.rng.uniform(low, 3, shape).astype(np.float32)
-            if self.part.hard:
-                x = np.where(self.rng.random(shape) < 0.1, self.rng.choice(HARD[np.float32], shape), x)
-        elif dtype == np.bool_:
-            x = self.rng.random(shape) < 0.5
-        else:
-            info = np.iinfo(dtype)
-            x = self.rng.integers(max(info.min, -200), min(info.max, 200), shape, endpoint=True)
-        self.part.inputs[name] = np.asarray(x, dtype)
-        if quantised is not None:
-            self.part.quantised[name] = quantised
-        return name
-
-    def operator(
-        self,
-        op: str,
-        given: Sequence[Any],
-        dtype: str = "f32",
-        shape: Sequence[int] = (1,),
-        options: str = "",
-        quantised: Quantised | None = None,
-        **fields: Any,
-    ) -> None:
-        """The graph's operator. given: names of inputs, or constants as (array, Quantised or None)."""
-        self.part.operators.append(op)
-        prefix = self.part.prefix
-
-        def build(file: File, inputs: Mapping[str, int]) -> int:
-            indices = [
-                inputs[x] if isinstance(x, str) else file.constant(f"{prefix}{i}_c", *x) for i, x in enumerate(given)
-            ]
-            out = file.tensor(f"{prefix}y", dtype, shape, quantised)
-            file.operator(op, indices, out, options=options, **fields)
-            return out
-
-        self.part.build = build
-
-    def scale(self) -> Quantised:
-        return Quantised(np.float32(self.rng.uniform(0.02, 0.1)), int(self.rng.integers(-20, 20)))
-
-
-def _unary(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _unary(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         x = m.input(m.shape(), low=0.1 if op in ("LOG", "SQRT", "RSQRT") else -3)
         options = {"GELU": "GeluOptions", "LEAKY_RELU": "LeakyReluOptions"}.get(op, "")
         fields: dict[str, dict[str, Any]] = {
@@ -169,8 +45,8 @@ def _unary(op: str) -> Callable[[_Maker], None]:
     return make
 
 
-def _binary(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _binary(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         shape = m.shape()
         operand_shape = tuple(m.pick(n, n, 1) for n in shape)
         whole = op in ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD") and m.pick(0, 0, 1)
@@ -187,24 +63,24 @@ def _binary(op: str) -> Callable[[_Maker], None]:
     return make
 
 
-def _comparison(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _comparison(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         shape, dtype = m.shape(), m.pick(np.float32, np.int32, np.int64)
         m.operator(op, [m.input(shape, dtype), m.input(shape, dtype)], "bool")
 
     return make
 
 
-def _logical(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _logical(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         shape = m.shape()
         m.operator(op, [m.input(shape, np.bool_) for _ in range(1 if op == "LOGICAL_NOT" else 2)], "bool")
 
     return make
 
 
-def _reduction(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _reduction(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         shape = m.shape()
         axes = np.array(sorted({int(m.rng.integers(len(shape))) for _ in range(2)}), np.int32)
         m.operator(op, [m.input(shape), (axes, None)], options="ReducerOptions", keepDims=bool(m.pick(0, 1)))
@@ -212,7 +88,7 @@ def _reduction(op: str) -> Callable[[_Maker], None]:
     return make
 
 
-def _conv(m: _Maker, op: str, bits8: bool = False) -> None:
+def _conv(m: TfliteMaker, op: str, bits8: bool = False) -> None:
     channels, out = m.pick(1, 3, 8), m.pick(1, 4, 17)
     shape = (1, m.pick(5, 9), m.pick(4, 11), channels)
     kernel = (m.pick(1, 3), m.pick(1, 2, 3))
@@ -249,8 +125,8 @@ def _conv(m: _Maker, op: str, bits8: bool = False) -> None:
     )
 
 
-def _pool(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _pool(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         x = m.input((1, m.pick(5, 9), m.pick(4, 11), m.pick(1, 3, 17)))
         m.operator(
             op,
@@ -266,15 +142,15 @@ def _pool(op: str) -> Callable[[_Maker], None]:
     return make
 
 
-def _fully_connected(m: _Maker) -> None:
+def _fully_connected(m: TfliteMaker) -> None:
     inner, out = m.pick(1, 7, 33), m.pick(1, 8, 31)
     w = (m.rng.uniform(-1, 1, (out, inner)).astype(np.float32), None)
     bias = (m.rng.uniform(-1, 1, out).astype(np.float32), None)
     m.operator("FULLY_CONNECTED", [m.input((m.pick(1, 5), inner)), w, bias], options="FullyConnectedOptions")
 
 
-def _eight_bits(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _eight_bits(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         m.part.hard = False
         own, result, shape = m.scale(), m.scale(), m.shape(4)
         if op == "CONV_2D":
@@ -326,8 +202,8 @@ def _eight_bits(op: str) -> Callable[[_Maker], None]:
     return make
 
 
-def _moved(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _moved(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         dtype = m.pick(np.float32, np.int32, np.int8)
         shape = m.shape(3)
         x, name = m.input(shape, dtype), {np.float32: "f32", np.int32: "i32", np.int8: "i8"}[dtype]
@@ -356,8 +232,8 @@ def _moved(op: str) -> Callable[[_Maker], None]:
     return make
 
 
-def _axis(op: str) -> Callable[[_Maker], None]:
-    def make(m: _Maker) -> None:
+def _axis(op: str) -> Callable[[TfliteMaker], None]:
+    def make(m: TfliteMaker) -> None:
         if op == "L2_NORMALIZATION":
             m.operator(op, [m.input(m.shape(4))], options="L2NormOptions")
         elif op == "SOFTMAX":
@@ -374,7 +250,7 @@ def _axis(op: str) -> Callable[[_Maker], None]:
     return make
 
 
-KINDS: Mapping[str, Callable[[_Maker], None]] = {
+KINDS: Mapping[str, Callable[[TfliteMaker], None]] = {
     **{op: _unary(op) for op in UNARY},
     **{op: _binary(op) for op in BINARY},
     **{op: _comparison(op) for op in COMPARISONS},
@@ -385,14 +261,7 @@ KINDS: Mapping[str, Callable[[_Maker], None]] = {
     **{
         op: _moved(op)
         for op in (
-            "TRANSPOSE",
-            "RESHAPE",
-            "PAD",
-            "TILE",
-            "GATHER",
-            "CONCATENATION",
-            "REVERSE_V2",
-            "STRIDED_SLICE",
+            *("TRANSPOSE", "RESHAPE", "PAD", "TILE", "GATHER", "CONCATENATION", "REVERSE_V2", "STRIDED_SLICE"),
             "EXPAND_DIMS",
         )
     },
@@ -404,92 +273,3 @@ KINDS: Mapping[str, Callable[[_Maker], None]] = {
     "DEPTHWISE_CONV_2D": lambda m: _conv(m, "DEPTHWISE_CONV_2D"),
     "FULLY_CONNECTED": _fully_connected,
 }
-
-
-def litert(part: TflitePart) -> list[Array]:
-    """Return the outputs of a graph by LiteRT's own kernels.
-
-    Raises: LiteRT's exceptions if it does not run the graph.
-    """
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=tflite_model([part]), experimental_op_resolver_type=resolver, num_threads=1)
-    interpreter.allocate_tensors()
-    for details, array in zip(interpreter.get_input_details(), part.inputs.values(), strict=True):
-        interpreter.set_tensor(details["index"], array)
-    interpreter.invoke()
-    return [np.array(interpreter.get_tensor(details["index"])) for details in interpreter.get_output_details()]
-
-
-# Operators with a fused activation: LiteRT clamps their results to the finite numbers of f32 where it is NONE.
-CLAMPED = frozenset(
-    {
-        "ADD",
-        "SUB",
-        "MUL",
-        "DIV",
-        "CONV_2D",
-        "DEPTHWISE_CONV_2D",
-        "FULLY_CONNECTED",
-        "MAX_POOL_2D",
-        "AVERAGE_POOL_2D",
-        "L2_POOL_2D",
-    }
-)
-HARD_OPERATORS = frozenset(
-    {
-        "CONV_2D",
-        "DEPTHWISE_CONV_2D",
-        "FULLY_CONNECTED",
-        "MAX_POOL_2D",
-        "AVERAGE_POOL_2D",
-        "L2_POOL_2D",
-        "MEAN",
-        "SUM",
-        "REDUCE_MAX",
-        "REDUCE_MIN",
-        "REDUCE_PROD",
-        "L2_NORMALIZATION",
-        "SOFTMAX",
-        "LOG_SOFTMAX",
-        "RESIZE_BILINEAR",
-        "MAXIMUM",
-        "MINIMUM",
-    }
-)
-
-
-def tflite_verdict(part: TflitePart, ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
-    """Return status and class of the difference to LiteRT.
-
-    Allowed are one step in 8 bits, and 2e-5 of the largest result in f32.
-    """
-    name = part.operators[0]
-    for have, want in zip(ours, theirs, strict=True):
-        if have.shape != want.shape or have.dtype != want.dtype:
-            return "different", f"{have.dtype}{list(have.shape)} where {want.dtype}{list(want.shape)} is expected"
-        with np.errstate(all="ignore"):
-            a, b = have.astype(np.float64), want.astype(np.float64)
-            distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-            if have.dtype == np.int8:
-                if part.quantised and 0 < np.max(distance, initial=0) <= 1:
-                    return "explained", f"LiteRT, 8 bits: one step: {name}"
-                if np.max(distance, initial=0) > 1:
-                    return "different", name
-                continue
-            clamped = have.dtype.kind == "f" and name in CLAMPED and bool(np.isinf(a).any())
-            if clamped:
-                most = float(np.finfo(have.dtype).max)
-                a = np.clip(a, -most, most)
-                distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-            finite = np.isfinite(a) & np.isfinite(b)
-            size = max(float(np.max(np.abs(b[finite]), initial=0.0)), 1e-3)
-            near = distance <= (2e-5 * size if have.dtype.kind == "f" else 0)
-        if not near.all():
-            if part.hard and name in HARD_OPERATORS and bool(np.all(near | ~finite)):
-                return "explained", f"LiteRT, hard numbers: {name}"
-            return "different", name
-        if clamped:
-            return "explained", f"LiteRT clamps infinities to finite numbers: {name}"
-    return "same", ""
