@@ -1,11 +1,11 @@
 """Read the floors of floors.toml and the imports of all modules, for the tests and the picture of the rooms.
 
-`python -m scripts.floors` prints what a reader has to hold in the head: modules and lines, floors, arrows between
-folders, the longest chain of imports, and the arrows themselves.
+`python -m scripts.floors` prints the measures of scripts/measures.py: what a reader has to hold in the head.
 """
 
 import ast
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -64,19 +64,30 @@ def modules() -> Mapping[str, Path]:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a module, which callers share and must not change."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports() -> Mapping[str, frozenset[str]]:
     """Return the modules of the package that each module imports, inside of its functions too."""
     return {name: frozenset(_imported_modules(path)) - {name} for name, path in modules().items()}
 
 
 def _imported_modules(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
-            for alias in node.names:
-                inside = f"{node.module}.{alias.name}"
-                yield inside if inside in modules() else node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "mavcg")
+    for node in ast.walk(tree_of(path)):
+        yield from _named_modules(node)
+
+
+def _named_modules(node: ast.AST) -> Iterator[str]:
+    """Yield the modules of the package that an import statement names; nothing for any other node."""
+    if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
+        for alias in node.names:
+            inside = f"{node.module}.{alias.name}"
+            yield inside if inside in modules() else node.module
+    elif isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "mavcg")
 
 
 def folder_of(module: str) -> str:
@@ -119,10 +130,10 @@ def tenant_of_test(path: Path) -> str:
     return owner if owner in tenants() else ""
 
 
-def arrows() -> frozenset[tuple[str, str]]:
-    """Return the pairs of folders of which the first imports the second."""
+def arrows() -> Mapping[tuple[str, str], int]:
+    """Return the pairs of folders of which the first imports the second, each with its number of imports."""
     pairs = ((folder_of(module), folder_of(below)) for module, found in imports().items() for below in found)
-    return frozenset((a, b) for a, b in pairs if a and b and a != b)
+    return Counter((a, b) for a, b in pairs if a and b and a != b)
 
 
 def deepest_chain() -> tuple[str, ...]:
@@ -130,44 +141,28 @@ def deepest_chain() -> tuple[str, ...]:
     loaded = {name: set(_loaded_modules(path)) - {name} for name, path in modules().items()}
     longest: dict[str, tuple[str, ...]] = {}
     for name in TopologicalSorter(loaded).static_order():
-        below = max((longest[other] for other in loaded.get(name, ())), key=len, default=())
+        below = max((longest[other] for other in sorted(loaded.get(name, ()))), key=len, default=())
         longest[name] = (name, *below)
     return max(longest.values(), key=len)
 
 
 def _loaded_modules(path: Path) -> Iterator[str]:
-    """Yield the modules that a module imports outside of functions."""
-    tree = ast.parse(path.read_text())
-    inner = {id(n) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for n in ast.walk(node)}
-    typing = {
-        id(n)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for n in ast.walk(node)
+    """Yield the modules that a module imports outside of functions, but for those that only type checkers see."""
+    later = {
+        id(inner)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
-        if id(node) in inner or id(node) in typing:
-            continue
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
-            for alias in node.names:
-                inside = f"{node.module}.{alias.name}"
-                yield inside if inside in modules() else node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in modules())
-
-
-def main() -> None:
-    """Print the counts and the arrows of each folder."""
-    lines = sum(path.read_text().count("\n") for path in modules().values())
-    chain = deepest_chain()
-    print(f"{len(modules())} modules, {lines} lines, {len(floors())} floors, {len(arrows())} arrows")
-    print(f"deepest chain of imports: {len(chain)} modules")
-    print(" -> ".join(name.removeprefix("mavcg.") for name in chain))
-    for floor in reversed(floors()):
-        print(f"{floor.name}:")
-        for folder in floor.folders:
-            print(f"    {folder} -> {', '.join(sorted(b for a, b in arrows() if a == folder)) or 'nothing'}")
+    for node in ast.walk(tree_of(path)):
+        if id(node) not in later:
+            yield from (name for name in _named_modules(node) if name in modules())
 
 
 if __name__ == "__main__":
-    main()
+    import gc
+
+    from scripts import measures
+
+    gc.disable()  # all trees are kept
+    measures.main()
