@@ -7,19 +7,21 @@ So each loop is also timed on the model with the facts found so far, and what di
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from mavcg.cost.core_facts import OUT_OF_ORDER
 from mavcg.hardware.core import Core
 from mavcg.hardware.instr_classes import CLASSES
 from mavcg.hardware.timing import MissingFact, Timing
-from mavcg.lab.calibrate.altered_core import FORWARD, ends_of, forward_key, row_key, values_of
+from mavcg.lab.calibrate.altered_core import FORWARD, ends_of, values_of
 from mavcg.lab.calibrate.calibrated_model import CalibratedModel
 from mavcg.lab.calibrate.chains import chain_loop, choose_chains
-from mavcg.lab.calibrate.loops import LoopTimer, OutOfTime
+from mavcg.lab.calibrate.latency_facts import find_latencies
+from mavcg.lab.calibrate.loops import LoopTimer, OutOfTime, TimedLoop
 from mavcg.lab.calibrate.memory_facts import find_memory_facts
+from mavcg.lab.calibrate.memory_loops import each_memory_loop
 from mavcg.lab.calibrate.rate_facts import PairCycles, find_pairs, find_rates
-from mavcg.lab.calibrate.solve_latencies import latency_changes
-from mavcg.lab.calibrate.templates import Template, templates
+from mavcg.lab.calibrate.rate_loops import blocking_loop, pair_loops, rate_loop, wide_loops
+from mavcg.lab.calibrate.templates import templates
 
-_ROUNDS = 3  # of latencies, each from the model with those of the round before
 GROUPS = ("rates", "latencies", "memory", "pairs")
 
 
@@ -52,6 +54,21 @@ def with_own_rows(timing: Timing) -> Timing:
     return replace(timing, classes=rows)
 
 
+def all_loops(core: Core, timing: Timing) -> tuple[TimedLoop, ...]:
+    """Return the loops that a calibration of a core may run, for one program that has them before any is chosen.
+
+    Of loops that differ in numbers alone, one is in it. timing: of all classes.
+    """
+    known = templates(timing, frozenset(core.extensions))
+    loops = [rate_loop(name, template) for name, template in known.items()]
+    loops += [*wide_loops(known), *pair_loops(known).values()]
+    loops += [chain_loop(chain) for chain in choose_chains(known, timing)]
+    loops += each_memory_loop(core.order == OUT_OF_ORDER)
+    if core.order != OUT_OF_ORDER:
+        loops += [blocking_loop(name, known) for name in known]
+    return tuple(loops)
+
+
 def calibrate(
     timer: LoopTimer,
     core: Core,
@@ -77,7 +94,7 @@ def calibrate(
     known = {name: template for name, template in known.items() if not only or name in only}
     steps: dict[str, Callable[[CalibratedModel], CalibratedModel]] = {
         "rates": lambda model: find_rates(timer, model, known),
-        "latencies": lambda model: _find_latencies(timer, model, known),
+        "latencies": lambda model: find_latencies(timer, model, known),
         "memory": lambda model: find_memory_facts(timer, model, progress),
     }
     pairs: tuple[PairCycles, ...] = ()
@@ -103,21 +120,3 @@ def _with_forward(timing: Timing, ends: tuple[str, str, str]) -> Timing:
     if producer in CLASSES and consumer in CLASSES:
         return replace(timing, forwards={**timing.forwards, ends: timing.latency(producer, consumer, role)})
     return timing
-
-
-def _find_latencies(timer: LoopTimer, model: CalibratedModel, known: Mapping[str, Template]) -> CalibratedModel:
-    chains = choose_chains(known, model.timing)
-    loops = [chain_loop(chain) for chain in chains]
-    measured = timer.cycles(loops)
-    for _ in range(_ROUNDS):
-        changes = latency_changes(chains, measured, model.timer().cycles(loops), model.timing)
-        values = values_of(model.core, model.timing)
-        facts = {}
-        for ends, change in changes.items():
-            key = row_key(ends[0], "latency") if not ends[1] else forward_key(*ends)
-            facts[key] = max(0.0, values[key] + change)
-        settled = all(values[key] == value for key, value in facts.items())
-        model = model.with_facts(facts)
-        if settled:
-            break
-    return model

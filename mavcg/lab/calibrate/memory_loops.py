@@ -19,6 +19,13 @@ FILLINGS = {
 _RANDOM = ("eor x6, x6, x6, lsl #13", "eor x6, x6, x6, lsr #7", "eor x6, x6, x6, lsl #17")
 
 
+def each_memory_loop(has_window: bool) -> list[TimedLoop]:
+    """Return one of the loops that differ in numbers alone, of each. has_window: of the core, which is out of order."""
+    loops = [*branch_loops(), *split_loops(), walk_loop(KIB), cold_loop(), run_loop(1)]
+    loops += [miss_loop(count) for count in MISS_LOADS]
+    return [*loops, *(window_loop(fact, 1) for fact in FILLINGS)] if has_window else loops
+
+
 def branch_loops() -> tuple[TimedLoop, TimedLoop]:
     """Return the loops of a branch on random bits, and on bits that are all 0; random by Marsaglia's xorshift64."""
     setup = ("mov x6, #0x9e37", "movk x6, #0x79b9, lsl #16", "movk x6, #0x7f4a, lsl #32", "mov x7, #0")

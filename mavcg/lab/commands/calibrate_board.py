@@ -101,9 +101,8 @@ def _board_name(facts: "MachineFacts", runner: str) -> str:
 def _measure(runner: "ShellRunner", facts: "MachineFacts", name: str, start: float, until: float) -> "CoreCalibration":
     """Find the facts of one core type. start: by the monotonic clock; until: seconds after it."""
     from mavcg.files.scratch import scratch_folder
-    from mavcg.lab.calibrate.all_loops import all_loops
     from mavcg.lab.calibrate.board import BoardTimer
-    from mavcg.lab.calibrate.calibration import calibrate, with_own_rows
+    from mavcg.lab.calibrate.calibration import all_loops, calibrate, with_own_rows
     from mavcg.profiles.core_timing import core_timing
 
     core, timing = core_timing(name)

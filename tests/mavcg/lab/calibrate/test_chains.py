@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mavcg.lab.calibrate.chains import chain_loop, choose_chains, terms
-from mavcg.lab.calibrate.solve_latencies import latency_changes
+from mavcg.lab.calibrate.latency_facts import latency_changes
 from mavcg.lab.calibrate.templates import Template, extension_of, templates
 from mavcg.passes.asm.analysis.dependences import code_of
 from mavcg.passes.asm.isa.syntax import parse_instr
