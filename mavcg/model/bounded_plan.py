@@ -6,7 +6,10 @@ from functools import partial
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import OFF
-from mavcg.choose.lowering.free_rows import with_free_rows
+from mavcg.choose.lengths.free_rows import with_free_rows
+from mavcg.choose.lengths.length_numbers import with_length_inputs, without_length_inputs
+from mavcg.choose.lengths.sampled_graphs import sampled_graphs
+from mavcg.choose.lengths.samples import Lengths
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.state_memory import without_state_copies
 from mavcg.choose.plan import Plan
@@ -16,9 +19,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
-from mavcg.model.bounded_graph import sampled_graphs
 from mavcg.model.bounded_shapes import NamedShapes, named_shapes
-from mavcg.model.bounded_values import with_length_inputs, without_length_inputs
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.sizes import BoundedShapes
@@ -27,7 +28,6 @@ from mavcg.passes.graph.attention import fuse_attention
 from mavcg.passes.graph.states import pair_states, without_counts
 from mavcg.specs.count import Count
 from mavcg.specs.dimension import Dimension, dimensions_text, remedy_text
-from mavcg.specs.fit_count import Lengths
 from mavcg.specs.model_program import Program
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.choose.lengths.samples import Lengths
 from mavcg.errors import MavcgError
 from mavcg.importers.load import dimension_name
 from mavcg.model.sizes import BoundedShapes, Range, Shape
 from mavcg.specs.dimension import Dimension
-from mavcg.specs.fit_count import Lengths
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ what it can become. The engine computes all counts of a program once for each se
 A new form, such as a maximum, is a frozen dataclass here that is part of `Count`, a constructor that simplifies, and a
 case in each of `value_at`, `text_of` and `extent_of`. It has to grow with each length, or stay: that is what makes the
 counts of the longest lengths, for which memory is planned, the largest ones. What finds the count of numbers that were
-seen at some lengths is fit_count.py.
+seen at some lengths is choose/lengths/samples.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence

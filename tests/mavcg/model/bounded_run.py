@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.choose.lowering.free_rows import FreeRows, with_free_rows
+from mavcg.choose.lengths.free_rows import FreeRows, with_free_rows
+from mavcg.choose.lengths.length_numbers import length_input, with_length_inputs
+from mavcg.choose.lengths.sampled_graphs import sampled_graphs
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.graph import DTYPES, Graph
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
-from mavcg.model.bounded_graph import sampled_graphs
 from mavcg.model.bounded_plan import in_order
-from mavcg.model.bounded_values import length_input, with_length_inputs
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
 from mavcg.specs.count import value_at

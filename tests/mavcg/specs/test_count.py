@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mavcg.choose.lengths.samples import fit_count
 from mavcg.errors import MavcgError
 from mavcg.specs.count import (
     Count,
@@ -20,7 +21,6 @@ from mavcg.specs.count import (
     value_at,
 )
 from mavcg.specs.dimension import Dimension
-from mavcg.specs.fit_count import fit_count
 
 A, B = Length("a"), Length("b")
 DIMENSIONS = (Dimension("a", 1, 5), Dimension("b", 2, 4))

@@ -7,7 +7,7 @@ longest lengths stands for all others only if nothing but shapes follows from th
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.choose.lowering.axis_counts import (
+from mavcg.choose.lengths.axis_counts import (
     POOLS,
     AxisCounts,
     ShapeSample,
@@ -16,11 +16,11 @@ from mavcg.choose.lowering.axis_counts import (
     sample_of,
     windows_by_origin,
 )
+from mavcg.choose.lengths.samples import Lengths, fit_count, lengths_text
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.specs.count import Count, value_at
 from mavcg.specs.dimension import Dimension, dimensions_text, remedy_text
-from mavcg.specs.fit_count import Lengths, fit_count, lengths_text
 
 _LOOPS = ("loop_state", "loop_stack")  # operators with the number of iterations of their loop
 ReadGraph = Callable[[Lengths], Graph]

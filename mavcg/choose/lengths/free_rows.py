@@ -14,10 +14,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from mavcg.choose.lowering.axis_counts import AxisCounts, axis_counts, sample_of
+from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, sample_of
+from mavcg.choose.lengths.read_length import has_all_rows, merge_by_length, rows_at
+from mavcg.choose.lengths.run_words import merge_by_words
+from mavcg.choose.lengths.samples import Lengths, fit_count, lengths_text
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.choose.lowering.read_length import has_all_rows, merge_by_length, rows_at
-from mavcg.choose.lowering.run_words import merge_by_words
 from mavcg.errors import MavcgError
 from mavcg.graph import Node
 from mavcg.kernels.block_weights.expand import ExpandedBlocks
@@ -46,7 +47,6 @@ from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.memory.storage import Storage
 from mavcg.specs.count import Count, product_of, value_at
 from mavcg.specs.dimension import Dimension, dimensions_text, remedy_text
-from mavcg.specs.fit_count import Lengths, fit_count, lengths_text
 from mavcg.specs.kernel import Array, KernelSpec, Operand, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import RowKernel, transpose_image

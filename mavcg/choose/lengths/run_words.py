@@ -1,7 +1,7 @@
 """Steps that cross a bounded dimension, as attention does: kernels that read lengths and strides of the run.
 
 The specs of a step at several lengths have to be equal but for some of their integers, each of which follows from the
-lengths as a count (specs/fit_count.py): lowering multiplies lengths, so the lengths of loops and the strides of dense
+lengths as a count (samples.py): lowering multiplies lengths, so the lengths of loops and the strides of dense
 tensors are products of them. The merged kernel reads such a number as an operand, a count of the program, in place of a
 constant of its code. So at any lengths it has the numbers of the kernel that would be lowered for these.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 
+from mavcg.choose.lengths.samples import Lengths, fit_count
 from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.builder.nest import NestKernel
 from mavcg.kernels.tensor.copies import CopySpec
@@ -19,7 +20,6 @@ from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.specs.count import Count, product_of, quotient_of, sum_of, value_at
 from mavcg.specs.dimension import Dimension
-from mavcg.specs.fit_count import Lengths, fit_count
 from mavcg.specs.kernel import KernelSpec
 
 # The integers of a spec that its kernel can read in a run: paths, or the beginnings of paths.

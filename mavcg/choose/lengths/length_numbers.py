@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from mavcg.choose.lengths.sampled_graphs import ReadGraph, kernel_samples
+from mavcg.choose.lengths.samples import Lengths
 from mavcg.graph import Array, Graph, Node, TensorType
-from mavcg.model.bounded_graph import ReadGraph, kernel_samples
 from mavcg.ops import make_node
 from mavcg.specs.count import Length
 from mavcg.specs.dimension import Dimension
-from mavcg.specs.fit_count import Lengths
 from mavcg.specs.model_program import OperandAddress, Program
 
 
