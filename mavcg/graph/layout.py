@@ -1,17 +1,12 @@
 """Layouts of images in memory, and the shapes of tensors in each layout."""
 
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mavcg.specs.serialize import spec_format
-
-Array = NDArray[Any]
+from mavcg.graph.parts import Array
 
 
-@spec_format("layout")
 class Layout(StrEnum):
     """An order of the dimensions of an image (channels C, rows H, columns W), outermost first.
 

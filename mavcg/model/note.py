@@ -13,13 +13,13 @@ from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.work import step_works
 from mavcg.graph import Node
+from mavcg.graph.layout import Layout
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.conv2d import eight_bit_primitive
 from mavcg.kernels.primitives.convert import find_conversion
 from mavcg.runtime.kernel_versions import versions_of
 from mavcg.specs.kernel import KernelSpec
-from mavcg.specs.layout import Layout
 from mavcg.specs.model_program import Program
 from mavcg.specs.serialize import FORMAT, to_json
 from mavcg.specs.tile_plan import MacroTile, Order

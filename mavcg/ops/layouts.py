@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import TensorType
+from mavcg.graph.layout import Layout, image_shape
 from mavcg.ops.elementwise import check_activation
 from mavcg.ops.op import ANY, FLOATS, Attr, Operator, TypedNode
 from mavcg.ops.spatial import ACT
-from mavcg.specs.layout import Layout, image_shape
 
 
 def _concat(case: TypedNode) -> tuple[TensorType, ...]:

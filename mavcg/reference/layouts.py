@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mavcg.graph import Array, Node
+from mavcg.graph.layout import Layout, image_in, lay_out
 from mavcg.ops.nodes import make_node
 from mavcg.reference.spatial import DEFINITIONS as SPATIAL
-from mavcg.specs.layout import Layout, image_in, lay_out
 
 
 def _convert_layout(node: Node, inputs: Sequence[Any]) -> Array:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from mavcg.graph.layout import Layout
 from mavcg.specs.kernel import F32_BYTES, Array, KernelSpec, View
-from mavcg.specs.layout import Layout
 from mavcg.specs.scenario import AxisWindow, Scenario
 from mavcg.specs.serialize import spec_format
 
@@ -29,6 +29,7 @@ __all__ = [
     "image_elements",
     "image_view",
 ]
+spec_format("layout")(Layout)  # a part of specs, from a floor below them
 
 
 @spec_format("epilogue")

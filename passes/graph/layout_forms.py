@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node, TensorType
+from mavcg.graph.layout import AXES, Layout, image_shape, lay_out
 from mavcg.ops.elementwise import ACTIVATIONS
 from mavcg.ops.reduction import REDUCTIONS
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.reference.elementwise import activate
-from mavcg.specs.layout import AXES, Layout, image_shape, lay_out
 
 ALL = tuple(Layout)
 PLANAR = tuple(layout for layout in Layout if layout.planar)

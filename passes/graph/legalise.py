@@ -7,10 +7,10 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
+from mavcg.graph.layout import Layout, image_shape, lay_out, same_order
 from mavcg.passes.graph.layout_forms import in_layout, is_entry, layouts_of
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.specs.kernel_symbol import pair_text
-from mavcg.specs.layout import Layout, image_shape, lay_out, same_order
 
 Chain = tuple[Layout, ...]
 

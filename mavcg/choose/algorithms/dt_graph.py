@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.choose.algorithms.costs.provider import Cost, CostProvider
-from mavcg.specs.layout import Layout, same_order
+from mavcg.graph.layout import Layout, same_order
 
 LAYOUTS: tuple[Layout, ...] = tuple(Layout)
 NUMBER_OF = {layout: number for number, layout in enumerate(LAYOUTS)}

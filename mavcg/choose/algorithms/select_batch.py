@@ -17,9 +17,9 @@ from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import Selected, select
 from mavcg.errors import MavcgError
+from mavcg.graph.layout import Layout
 from mavcg.hardware.core_model import CoreModel
 from mavcg.passes.graph.layout_forms import BINARY, FORMS
-from mavcg.specs.layout import Layout
 
 MOST_IMAGES = 1 << 20
 IMAGES_A_CALL = (1, 2, 4, 8)

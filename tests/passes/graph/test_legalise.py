@@ -13,13 +13,13 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.layout import Layout
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.ops.nodes import verify
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.reference import run
 from mavcg.specs.kernel import Packing
-from mavcg.specs.layout import Layout
 
 BLOCK = 16
 

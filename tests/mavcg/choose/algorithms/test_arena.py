@@ -16,8 +16,8 @@ from mavcg.choose.algorithms.strategies import LOCAL, PBQP, NothingFor, compare,
 from mavcg.choose.limits.arena_need import copies_of, image_bytes, need_at, peak, steps_of
 from mavcg.choose.pbqp import Infeasible, total_cost
 from mavcg.errors import MavcgError
+from mavcg.graph.layout import Layout
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.specs.layout import Layout
 from mavcg.specs.primitive import Primitive, Scenario
 
 BLOCK = 8
