@@ -17,11 +17,11 @@ from typing import Any
 
 from bench.record import ROWS, facts, measured_or_none, write
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.lab.trials.cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
 from mavcg.lab.trials.check import CheckCase, Checked, block_of, check_all
 from mavcg.lab.trials.emulation import qemu
 from mavcg.lab.trials.run import find_machine
 from mavcg.specs.primitive import Primitive
+from tests.kernels.primitives.cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
 
 NAME = "primitive_scenarios"
 SCENARIOS = 200

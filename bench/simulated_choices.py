@@ -10,13 +10,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from bench.primitive_cycles import simulate_jobs
 from bench.record import facts, write
 from bench.simulated_fits import BOARD, SCENARIOS
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.cost.board_model import core_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.check import CheckCase, prepared_job
-from mavcg.lab.trials.simulated import simulate_jobs
 from mavcg.profiles.load import load_board, load_core
 from mavcg.specs.primitive import Primitive, Scenario
 

@@ -1,7 +1,7 @@
 """Constants of the model of primitives for Arm cores, fitted to simulated cores: `python -m bench.simulated_fits`.
 
 Primitives of every family are compiled for a core and simulated on it, on small scenarios that stay in its caches
-(mavcg/lab/trials/simulated.py). Some of them have many channels: where there are few, copying patches takes as long as
+(bench/primitive_cycles.py). Some of them have many channels: where there are few, copying patches takes as long as
 their product, and the two constants cannot be told apart. The constants are fitted to the simulated cycles by least
 squares of relative errors, none below 0, as those for x86 were to measured times. A third of the rows, drawn by lot,
 takes no part in the fit and says how far off it is. `--write` puts the constants into
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.primitive_cycles import simulate_jobs
 from bench.record import facts, measured, write
 from bench.simulated_fills import exposed
 from mavcg.choose.algorithms.costs.modelled import STARTS, ModelledCosts, modelled_costs
@@ -29,7 +30,6 @@ from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.check import CheckCase, prepared_job
-from mavcg.lab.trials.simulated import simulate_jobs
 from mavcg.profiles.load import files, load_board, load_core
 from mavcg.specs.primitive import Primitive, Scenario
 

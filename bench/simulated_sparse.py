@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.primitive_cycles import simulate_jobs
 from bench.record import facts, write
 from bench.simulated_fits import CORES, HELD_OUT, cluster_of, summary, with_constant
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
@@ -24,7 +25,6 @@ from mavcg.cost.board_model import core_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.lab.trials.check import CheckCase, prepared_job
-from mavcg.lab.trials.simulated import simulate_jobs
 from mavcg.profiles.load import files, load_board, load_core
 from mavcg.specs.primitive import Scenario
 

@@ -1,4 +1,4 @@
-"""Assertions about a primitive on scenarios: given ones, and those that mavcg.lab.trials.cases generates."""
+"""Assertions about a primitive on scenarios: given ones, and those that tests.kernels.primitives.cases generates."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,12 +7,12 @@ from functools import cache
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.lab.trials.cases import EPILOGUES, checked_scenarios, scenarios_of
 from mavcg.lab.trials.check import CheckCase, Checked, block_of, check_all
 from mavcg.lab.trials.emulation import qemu
 from mavcg.lab.trials.run import find_machine
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Epilogue, Primitive, Scenario
+from tests.kernels.primitives.cases import EPILOGUES, checked_scenarios, scenarios_of
 
 # A scenario on which all primitives of a family with the same order of terms give the same bits.
 SMALL = Scenario(3, 4, 6, 1, 3, 9, pad=1)

@@ -14,10 +14,10 @@ import pytest
 
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.kernels.primitives.winograd.family import WinogradPrimitive
-from mavcg.lab.trials.cases import EPILOGUES, workspace_faults
 from mavcg.lab.trials.check import CheckCase
 from mavcg.lab.trials.emulation import qemu
 from mavcg.specs.primitive import AxisWindow, Layout, Primitive, Scenario
+from tests.kernels.primitives.cases import EPILOGUES, workspace_faults
 from tests.kernels.primitives.conftest import (
     ALL_ENDS,
     SMALL,

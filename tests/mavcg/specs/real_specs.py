@@ -21,11 +21,11 @@ from mavcg.kernels.primitives.convert import conversions, lower_conversion
 from mavcg.kernels.primitives.foreign_gemm import foreign_primitives
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.registry import lower
-from mavcg.lab.trials.cases import EPILOGUES, scenarios_of
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.kernel import KernelSpec, Packing, View, dense_strides, dense_view
 from mavcg.specs.primitive import Scenario
+from tests.kernels.primitives.cases import EPILOGUES, scenarios_of
 
 GRAPHS = 160  # random graphs that have kernels of every family
 

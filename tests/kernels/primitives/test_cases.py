@@ -8,7 +8,10 @@ from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.direct.sum2d import Sum2d
 from mavcg.kernels.primitives.kn2.family import PRIMITIVES as KN2
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.lab.trials.cases import (
+from mavcg.lab.trials.run import find_machine
+from mavcg.specs.kernel import Array
+from mavcg.specs.primitive import Epilogue, Layout, Lowering, Scenario
+from tests.kernels.primitives.cases import (
     EPILOGUES,
     OPTIMISED_EVERY,
     cases_of,
@@ -16,9 +19,6 @@ from mavcg.lab.trials.cases import (
     scenarios_of,
     workspace_faults,
 )
-from mavcg.lab.trials.run import find_machine
-from mavcg.specs.kernel import Array
-from mavcg.specs.primitive import Epilogue, Layout, Lowering, Scenario
 
 
 @pytest.mark.long
