@@ -7,21 +7,29 @@ from typing import Any
 from amaranth import Cat, Module, Mux, Signal, signed
 
 from mavcg.accelerators.isa.forms import FORMS
-from mavcg.accelerators.rtl.conv_walk import GroupWalk, group_walk, select_distances, sum_distances, tile_distances
+from mavcg.accelerators.rtl.conv_walk import (
+    SUM_BITS,
+    Entries,
+    GroupWalk,
+    channel_entries,
+    entry_words,
+    group_walk,
+    select_distances,
+    stored_sums,
+    sum_distances,
+    tile_distances,
+)
 from mavcg.accelerators.rtl.dispatch import UnitPort, held_instruction
-from mavcg.accelerators.rtl.entries import channel_entries, entry_words
-from mavcg.accelerators.rtl.lanes import ReadLane, WeightRead, WriteLane, lane_group
-from mavcg.accelerators.rtl.records import fields_of, mode_of
-from mavcg.accelerators.rtl.requantize import STAGES, finish_of, requantize
-from mavcg.accelerators.rtl.results import ResultQueue, delay, result_queue
-from mavcg.accelerators.rtl.sizes import ADDRESS_BITS, RtlSizes
-from mavcg.accelerators.rtl.stored_sums import SUM_BITS, StoredSums, stored_sums
+from mavcg.accelerators.rtl.memories import ReadLane, WeightRead, WriteLane, lane_group
+from mavcg.accelerators.rtl.results import STAGES, ResultQueue, delay, finish_of, requantize, result_queue
+from mavcg.accelerators.rtl.sizes import ADDRESS_BITS, RtlSizes, fields_of, mode_of
 from mavcg.accelerators.rtl.walks import COUNT_BITS, blocks_of
 from mavcg.accelerators.rtl.window_walk import window_axis, window_distances
 
 _DEPTHWISE = FORMS["conv.depthwise"].mode_number
 _SETUP = 4  # cycles from the issue to the begin of the walk: products of distances
 _ARRAY = 4  # cycles from the end of a step to its sums: words, products, sums of products, sums
+_FINISHED = _ARRAY + 1 + STAGES  # cycles from the end of a group's last step to its result
 _DRAIN = 2  # cycles between the last write and the end, so that a start-up takes what the manual says
 
 
@@ -48,6 +56,20 @@ class _ArrayStep:
     words: list[Any]
 
 
+@dataclass(frozen=True)
+class _GroupSums:
+    """The values that a group's results are computed from.
+
+    totals: the array's, of each row and channel. stored: sums that it continues, of each row and channel. entries:
+    biases and shifts. channels_left: output channels from the group's first on.
+    """
+
+    totals: list[list[Any]]
+    stored: list[list[Any]]
+    entries: Entries
+    channels_left: Any
+
+
 def conv_unit(sizes: RtlSizes, port: UnitPort, lanes: ConvLanes) -> Module:
     """Return the unit."""
     m = Module()
@@ -59,7 +81,7 @@ def conv_unit(sizes: RtlSizes, port: UnitPort, lanes: ConvLanes) -> Module:
     out = group_walk(
         m, "conv_to", sizes, v, select_distances(v["partial"], tile_distances(m, "conv_to", sizes, v), sums_at)
     )
-    results = result_queue(m, "conv", sizes, lanes.results, _ARRAY + 1 + STAGES + 1, 4)
+    results = result_queue(m, "conv", sizes, lanes.results, _FINISHED + 1, 4)
     added = stored_sums(m, sizes, v, sums_at, lanes.sums, begin)
     m.d.comb += out.begin.eq(begin)
     entries_ready = Signal(name="conv_entries_ready")
@@ -69,7 +91,9 @@ def conv_unit(sizes: RtlSizes, port: UnitPort, lanes: ConvLanes) -> Module:
     entries = channel_entries(m, sizes, lanes.entries, *block)
     m.d.comb += entries_ready.eq(entries.ready)
     totals = _array(m, sizes, depthwise, step, lanes.weights.data)
-    _finish(m, sizes, v, totals, (entries.biases, entries.shifts), added, out, begin, results)
+    left = _channels_left(m, sizes, v, out, begin)
+    m.d.comb += added.take.eq(delay(m, "conv_take_sums", out.step & v["accumulate"], _ARRAY))
+    _finish(m, sizes, v, _GroupSums(totals, added.sums, entries, left), out, results)
     m.d.comb += port.done.eq(delay(m, "conv_ended", results.ended, _DRAIN))
     return m
 
@@ -184,36 +208,31 @@ def _array(m: Module, sizes: RtlSizes, depthwise: Any, step: _ArrayStep, weights
     return totals
 
 
-def _finish(
-    m: Module,
-    sizes: RtlSizes,
-    v: Mapping[str, Any],
-    totals: list[list[Any]],
-    entries: tuple[list[Any], list[Any]],
-    stored: StoredSums,
-    out: GroupWalk,
-    begin: Any,
-    results: ResultQueue,
-) -> None:
-    """Add biases or stored sums, requantize, and push results or sums."""
+def _channels_left(m: Module, sizes: RtlSizes, v: Mapping[str, Any], out: GroupWalk, begin: Any) -> Any:
+    """Return the output channels from the group's first on."""
     left = Signal(COUNT_BITS, name="conv_out_left")
     with m.If(begin):
         m.d.sync += left.eq(v["out_channels"])
     with m.Elif(out.step & out.block_ends):
         m.d.sync += left.eq(left - sizes.word)
-    m.d.comb += stored.take.eq(delay(m, "conv_take_sums", out.step & v["accumulate"], _ARRAY))
-    stages = _ARRAY + 1 + STAGES
-    used = [delay(m, f"conv_used_{i}", left > i, stages) for i in range(sizes.word)]
+    return left
+
+
+def _finish(
+    m: Module, sizes: RtlSizes, v: Mapping[str, Any], sums: _GroupSums, out: GroupWalk, results: ResultQueue
+) -> None:
+    """Add biases or stored sums, requantize, and push results or sums."""
+    used = [delay(m, f"conv_used_{i}", sums.channels_left > i, _FINISHED) for i in range(sizes.word)]
     shifts = []
-    for channel, shift in enumerate(entries[1]):
+    for channel, shift in enumerate(sums.entries.shifts):
         kept = Signal(signed(8), name=f"conv_shift_{channel}")
         m.d.sync += kept.eq(shift)
         shifts.append(kept)
     finish = finish_of(v)
     for row in range(sizes.rows):
         bytes_out, sums_out = [], []
-        for channel, total in enumerate(totals[row]):
-            start = Mux(v["accumulate"], stored.sums[row][channel], entries[0][channel])
+        for channel, total in enumerate(sums.totals[row]):
+            start = Mux(v["accumulate"], sums.stored[row][channel], sums.entries.biases[channel])
             whole = Signal(signed(SUM_BITS), name=f"conv_whole_{row}_{channel}")
             m.d.sync += whole.eq(total + start)
             made = requantize(m, f"conv_{row}_{channel}", sizes, whole, shifts[channel], finish)
@@ -221,11 +240,11 @@ def _finish(
             sums_out.append(Mux(used[channel], delay(m, f"conv_sum_{row}_{channel}", whole, STAGES), 0)[:SUM_BITS])
         m.d.comb += [
             results.words[row].eq(Mux(v["partial"], Cat(sums_out), Cat(bytes_out))),
-            results.needed[row].eq(delay(m, f"conv_row_used_{row}", out.used[row], stages)),
-            results.addresses[row].eq(delay(m, f"conv_address_{row}", out.addresses[row][:ADDRESS_BITS], stages)),
+            results.needed[row].eq(delay(m, f"conv_row_used_{row}", out.used[row], _FINISHED)),
+            results.addresses[row].eq(delay(m, f"conv_address_{row}", out.addresses[row][:ADDRESS_BITS], _FINISHED)),
         ]
     m.d.comb += [
-        results.push.eq(delay(m, "conv_pushes", out.step, stages)),
-        results.last.eq(delay(m, "conv_lasts", out.last, stages)),
+        results.push.eq(delay(m, "conv_pushes", out.step, _FINISHED)),
+        results.last.eq(delay(m, "conv_lasts", out.last, _FINISHED)),
         results.long.eq(v["partial"]),
     ]

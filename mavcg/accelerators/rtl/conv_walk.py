@@ -1,18 +1,26 @@
-"""The order in which a convolution works, and the addresses of its results and sums.
+"""The order in which a convolution works, and what it reads ahead in that order: stored sums, biases and shifts.
 
 For each block of output channels, each group of rows and each column of the result, the positions of the kernel follow
 one another, and at each position the blocks of input channels.
+
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Const, Module, Mux, Signal
+from amaranth.lib.fifo import SyncFIFO
 
-from mavcg.accelerators.isa.datapath import SUM_WORDS
-from mavcg.accelerators.rtl.sizes import ADDRESS_BITS, RtlSizes
+from mavcg.accelerators.isa.datapath import SUM_WORDS, blocks
+from mavcg.accelerators.rtl.memories import ReadLane, WeightRead, lane_group
+from mavcg.accelerators.rtl.results import delay, rotate
+from mavcg.accelerators.rtl.sizes import ADDRESS_BITS, ENTRY_BITS, RtlSizes
 from mavcg.accelerators.rtl.walks import COUNT_BITS, blocks_of
+
+SUM_BITS = 32
+_DEPTH = 8
+_SWITCH = 3  # cycles from the begin of a block to that in which its entries replace those of the block before
 
 
 @dataclass(frozen=True)
@@ -97,4 +105,104 @@ def group_walk(m: Module, name: str, sizes: RtlSizes, v: Mapping[str, Any], d: G
             m.d.sync += active.eq(0)
     return GroupWalk(
         begin, step, active, [at + row for row in d.rows], [rows > i for i in range(sizes.rows)], block_ends, last
+    )
+
+
+@dataclass(frozen=True)
+class StoredSums:
+    """Sums of the groups in order. ready: a further group's have been read. reserve: set to 1 when its last step ends.
+
+    take: set to 1 when they are used, some cycles after that. sums: of each row and channel.
+    """
+
+    ready: Any
+    reserve: Any
+    take: Any
+    sums: list[list[Any]]
+
+
+def stored_sums(
+    m: Module, sizes: RtlSizes, v: Mapping[str, Any], at: GroupDistances, lanes: Sequence[ReadLane], begin: Any
+) -> StoredSums:
+    """Build the reader: it reads the words of a group one after another, those of all rows together."""
+    walk = group_walk(m, "stored", sizes, v, at)
+    group = lane_group(m, "stored", sizes, list(lanes))
+    row_bits = SUM_WORDS * sizes.word_bits
+    m.submodules.stored_sums = kept = SyncFIFO(width=sizes.rows * row_bits, depth=_DEPTH)
+    part, unclaimed = Signal(range(SUM_WORDS), name="stored_part"), Signal(range(_DEPTH + 1), name="stored_unclaimed")
+    reserve, take = Signal(name="stored_claim"), Signal(name="stored_take")
+    final = part == SUM_WORDS - 1
+    coming = delay(m, "stored_coming", group.ended & final, 1)
+    m.d.comb += [
+        walk.begin.eq(begin & v["accumulate"]),
+        walk.step.eq(group.ended & final),
+        group.valid.eq(walk.active & (kept.level + coming < _DEPTH)),
+        kept.w_en.eq(coming),
+        kept.r_en.eq(take),
+    ]
+    m.d.comb += [needed.eq(used) for needed, used in zip(group.needed, walk.used, strict=True)]
+    m.d.comb += [one.eq(walk.addresses[i] + rotate(part, i)) for i, one in enumerate(group.addresses)]
+    arrived: Any = delay(m, "stored_arrived", group.ended, 1)
+    rows = []
+    part_arrived = delay(m, "stored_part_arrived", part, 1)
+    for row, word in enumerate(group.words):
+        kept_words = [Signal(sizes.word_bits, name=f"stored_{row}_{i}") for i in range(SUM_WORDS)]
+        is_place = [rotate(part_arrived, row) == i for i in range(SUM_WORDS)]
+        for one, this in zip(kept_words, is_place, strict=True):
+            with m.If(arrived & this):
+                m.d.sync += one.eq(word)
+        rows.append(Cat(Mux(this, word, one) for one, this in zip(kept_words, is_place, strict=True)))
+    m.d.comb += kept.w_data.eq(Cat(rows))
+    with m.If(group.ended):
+        m.d.sync += part.eq(part + 1)
+    m.d.sync += unclaimed.eq(unclaimed + coming - reserve)
+    sums = [
+        [kept.r_data[row * row_bits + SUM_BITS * i : row * row_bits + SUM_BITS * (i + 1)] for i in range(sizes.word)]
+        for row in range(sizes.rows)
+    ]
+    return StoredSums(unclaimed != Const(0), reserve, take, sums)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of a block. biases, shifts: of each channel. ready: 1 if the block may end; they will be there."""
+
+    biases: list[Any]
+    shifts: list[Any]
+    ready: Any
+
+
+def entry_words(sizes: RtlSizes) -> int:
+    """Return the words of weight memory that the entries of a block take."""
+    return blocks(ENTRY_BITS * sizes.word, sizes.weight_bits)
+
+
+def channel_entries(m: Module, sizes: RtlSizes, port: WeightRead, base: Any, begins: Any) -> Entries:
+    """Read the entries of each block.
+
+    They are current from the fourth cycle of the block on, when the last sums of the block before have used theirs. So
+    a block takes two cycles or more: the next one's entries would come too early.
+
+    base: address of the block's entries. begins: 1 in the first cycle in which it is.
+    """
+    count = entry_words(sizes)
+    index, coming = Signal(range(count + 1), name="entry_index"), Signal(range(count + 1), name="entry_coming")
+    position = Signal(range(count + 1), name="entry_position")
+    m.d.comb += position.eq(index)
+    with m.If(begins):
+        m.d.comb += position.eq(0)
+    m.d.comb += port.address.eq((base + position)[:ADDRESS_BITS])
+    m.d.sync += [coming.eq(position), index.eq(position + (position != count))]
+    switch = delay(m, "entries_switch", begins, _SWITCH)
+    loading = [Signal(sizes.weight_bits, name=f"entries_loading_{i}") for i in range(count)]
+    current = [Signal(sizes.weight_bits, name=f"entries_{i}") for i in range(count)]
+    for i, one in enumerate(loading):
+        with m.If(coming == i):
+            m.d.sync += one.eq(port.data)
+        with m.If(switch):
+            m.d.sync += current[i].eq(one)
+    words = Cat(current)
+    entries = [words[ENTRY_BITS * i : ENTRY_BITS * (i + 1)] for i in range(sizes.word)]
+    return Entries(
+        [one[:32] for one in entries], [one[32:40].as_signed() for one in entries], position >= max(1, count - 1)
     )

@@ -9,14 +9,21 @@ from mavcg.accelerators.isa.forms import UNITS
 from mavcg.accelerators.rtl.conv import ConvLanes, conv_unit
 from mavcg.accelerators.rtl.dispatch import UnitPort, dispatcher, unit_port
 from mavcg.accelerators.rtl.fetch import code_fetch
-from mavcg.accelerators.rtl.lanes import ReadLane, WeightRead, WeightWrite, WriteLane, read_lane, write_lane
-from mavcg.accelerators.rtl.load import load_unit
-from mavcg.accelerators.rtl.memories import feature_memory, weight_memory
+from mavcg.accelerators.rtl.memories import (
+    ReadLane,
+    WeightRead,
+    WeightWrite,
+    WriteLane,
+    feature_memory,
+    read_lane,
+    weight_memory,
+    write_lane,
+)
 from mavcg.accelerators.rtl.misc import misc_unit
 from mavcg.accelerators.rtl.pool import pool_unit
 from mavcg.accelerators.rtl.ports import DDR_BITS, SEGMENT_BITS, MemoryPort, read_port, write_port
-from mavcg.accelerators.rtl.save import save_unit
 from mavcg.accelerators.rtl.sizes import ADDRESS_BITS, RtlSizes
+from mavcg.accelerators.rtl.transfers import load_unit, save_unit
 
 
 @dataclass(frozen=True)

