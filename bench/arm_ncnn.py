@@ -20,11 +20,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.arm_ncnn_tables import FACTS, published
 from bench.arm_peers import say
 from bench.arm_programs import simulated_program
 from bench.arm_root import root_of, site_packages
 from bench.record import facts, measured_or_none, write
+from bench.tables.arm_ncnn import FACTS, published
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.lab.simulate.process import process_json
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from bench.tables import print_record
+    from bench.tables.catalogue import print_record
 
     if options.table:
         print_record(NAME, measured_or_none(NAME))

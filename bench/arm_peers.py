@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from bench.arm_peers_tables import PEERS
 from bench.arm_programs import BOARDS, simulated, simulated_library
 from bench.arm_root import debian, site_packages
 from bench.peer_models import prepared
 from bench.peers import difference, model_name
 from bench.record import facts, measured_or_none, write
 from bench.runners import HALF_RUNTIMES, RUNTIMES
+from bench.tables.arm_peers import PEERS
 from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from bench.tables import print_record
+    from bench.tables.catalogue import print_record
 
     if options.table:
         print_record(NAME, measured_or_none(NAME))

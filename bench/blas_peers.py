@@ -27,7 +27,7 @@ from typing import Any
 from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, our_library
 from bench.interleaved import Worker, bound, when_loaded
 from bench.record import ROOT, facts, write
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 from mavcg.errors import MavcgError
 from mavcg.toolchain.zig import run_zig
 

@@ -19,7 +19,7 @@ from llvmlite import ir
 
 from bench.jit import Compiled, caller, compile_step, host_machine, planned
 from bench.record import facts, write
-from bench.tables import print_record
+from bench.tables.catalogue import print_record
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.builder.emit import F32, PTR, Values, const, f32_splat, fma, for_range

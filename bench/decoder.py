@@ -31,7 +31,7 @@ from bench.dot_peak import DotPeak
 from bench.interleaved import Worker, bound, when_loaded
 from bench.jit import host_machine
 from bench.record import ROOT, facts, parser_with_json, write
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 from examples.decoder.make_decoder import SIZES, Decoder
 
 SCRIPT = ROOT / "bench" / "decoder_worker.py"

@@ -27,7 +27,7 @@ from bench.conv_layers import aligned, peak_caller, product_step
 from bench.jit import Compiled, Loops, call_rows, compile_step, host_machine, planned
 from bench.onednn import OneDnn, Product
 from bench.record import facts, write
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 from mavcg.graph import Array
 from mavcg.kernels.builder.emit import F32, I64, PTR, Values, address, const, f32_splat, for_range, kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.record import facts, parser_with_json, write
-from bench.tables import print_record
+from bench.tables.catalogue import print_record
 from mavcg.graph import TensorType
 from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.fits import fit_of_kind

@@ -23,7 +23,7 @@ from bench.host_library import build_for_host
 from bench.models import LIGHT, MODELS, PREPARED, expected_output, light_input, model_path, shapes_of
 from bench.record import facts, write
 from bench.runners import Runner, litert_runner, onnxruntime_runner
-from bench.tables import table
+from bench.tables.markdown import table
 from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.graph import Array

@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.models import model_path, shapes_of
 from bench.record import ROOT, facts, write
-from bench.tables import table
+from bench.tables.markdown import table
 
 BOARD = "exynos9820"
 # Of wall clock, on two quiet cores: for the board, for this machine.

@@ -30,7 +30,7 @@ from llvmlite import ir
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_lowered

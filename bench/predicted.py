@@ -20,7 +20,7 @@ import numpy as np
 from bench.models import model_path
 from bench.record import facts, write
 from bench.runners import built_library
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 from mavcg.choose.predict.correlation import Agreement, agreement
 from mavcg.choose.predict.predict import Prediction
 from mavcg.choose.predict.report import correlation_json

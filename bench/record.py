@@ -83,7 +83,7 @@ def write(name: str, rows: Mapping[str, Any]) -> Path:
 
     Raises: MavcgError where the bench's tables have too many lines for a record.
     """
-    from bench.tables import summary  # whose modules import this one
+    from bench.tables.catalogue import summary  # whose modules import this one
 
     record = summary(name, rows)
     ROWS.mkdir(parents=True, exist_ok=True)

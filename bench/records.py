@@ -1,6 +1,6 @@
 """Records of figures, as bench/results/ has them: command, commit, machine, date, and tables of at most 150 lines.
 
-A record is made from the markdown that a bench makes of what it measured (bench/tables.py); the rows that were measured
+A record is made from the markdown that a bench makes of what it measured (bench/tables/); the rows that were measured
 stay in build/bench/, outside the repository. In the file each row of a table is one line.
 """
 

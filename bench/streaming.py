@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 
 from bench.host_library import build_for_host
 from bench.record import facts, parser_with_json, write
-from bench.tables import print_record
+from bench.tables.catalogue import print_record
 from mavcg.errors import MavcgError
 from mavcg.runtime.loading import Model, load
 from mavcg.toolchain.target import host_target

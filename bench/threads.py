@@ -18,7 +18,7 @@ from rich.table import Table
 from bench.interleaved import MIN_RUNS, SECONDS, WARM, bound, start
 from bench.models import model_path
 from bench.record import facts, write
-from bench.tables import print_record
+from bench.tables.catalogue import print_record
 
 LEAST = {"resnet50-random": 1.75, "vgg19-random": 1.75}  # times as fast
 NETWORKS = (*LEAST, "squeezenet-random", "mobilenet_v2")

@@ -21,7 +21,7 @@ from typing import Any
 from bench.jit import host_machine
 from bench.planned_tiles import Compared, Network, timed
 from bench.record import facts, measured_or_none, write
-from bench.tables import print_record
+from bench.tables.catalogue import print_record
 from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.choose.tiles.candidates import candidates, plain_tile
 from mavcg.choose.tiles.cost import cost

@@ -1,13 +1,9 @@
-"""Markdown tables of the records about accelerators with an instruction set; bench/tables.py prints them."""
+"""Markdown tables of the records about accelerators with an instruction set."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
 
 
-def accel_fusion(record: Record, table: Table) -> str:
+def accel_fusion(record: Record) -> str:
     """Return the tables of rates by search beside the paper's rates, and of their sensitivity to DDR bandwidth."""
     rows = []
     for row in record["rows"]:
@@ -55,7 +51,7 @@ def accel_fusion(record: Record, table: Table) -> str:
     return f"{text}.\n\n" + table(head, rows)
 
 
-def accel_accuracy(record: Record, table: Table) -> str:
+def accel_accuracy(record: Record) -> str:
     """Return the table of signal to quantisation noise."""
     rows = [
         [
@@ -87,7 +83,7 @@ def accel_accuracy(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def accel_simulated(record: Record, table: Table) -> str:
+def accel_simulated(record: Record) -> str:
     """Return the table of simulated programs beside the paper's rates, and the examples of figures 7 and 8."""
     rows = []
     for row in record["rows"]:
@@ -145,7 +141,7 @@ def accel_simulated(record: Record, table: Table) -> str:
     return f"{text.strip()}\n\n" + table(head, rows)
 
 
-def accel_learned(record: Record, table: Table) -> str:
+def accel_learned(record: Record) -> str:
     """Return the table of learned costs: error on groups that were not simulated, slowdown of the chosen path."""
     rows = [
         [
@@ -181,7 +177,7 @@ def accel_learned(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def accel_rtl(record: Record, table: Table) -> str:
+def accel_rtl(record: Record) -> str:
     """Return the table of the hardware's programs: equal bytes, and how many are near the simulated cycles."""
     within = record["within_percent"]
     head = [
@@ -205,7 +201,7 @@ def accel_rtl(record: Record, table: Table) -> str:
     return f"{text}cycles do not depend on the machine.\n\n{table(head, [row])}"
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+TABLES: Tables = {
     "accel_fusion": ("Fusion for an instruction-set accelerator", accel_fusion),
     "accel_learned": ("Learned costs of fused groups", accel_learned),
     "accel_simulated": ("Programs for an instruction-set accelerator", accel_simulated),

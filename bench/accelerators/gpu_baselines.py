@@ -8,7 +8,7 @@ is.
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -25,6 +25,7 @@ from bench.accelerators.plan_baselines import (
     mean,
 )
 from bench.record import facts, write
+from bench.tables.markdown import Record, table
 from mavcg.accelerators.gpu.block_machine import block_machine
 from mavcg.accelerators.plans.baselines import BASELINES
 from mavcg.accelerators.plans.schedule_cache import plan_layers
@@ -33,7 +34,6 @@ from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.gpus import load_gpu
 from mavcg.profiles.load import files
 
-Record = Mapping[str, Any]
 LAYERS_OF, LAYERS_ON = "vgg16", "jetson-tx2"  # figure 8.3's network, and the thesis's board
 OPERANDS = ("input", "weight", "output")
 OWN_ASSUMPTIONS = (
@@ -64,12 +64,12 @@ def operand_rows(gpu: str) -> list[dict[str, Any]]:
     return rows
 
 
-def gpu_baselines(record: Record, table: Callable[[Sequence[str], Sequence[Sequence[object]]], str]) -> str:
+def gpu_baselines(record: Record) -> str:
     """Return the record's tables."""
-    return "\n\n".join((_speedups(record, table), _reductions(record, table), _layers(record, table)))
+    return "\n\n".join((_speedups(record), _reductions(record), _layers(record)))
 
 
-def _speedups(record: Record, table: Callable[[Sequence[str], Sequence[Sequence[object]]], str]) -> str:
+def _speedups(record: Record) -> str:
     rows: list[Sequence[object]] = []
     for gpu in record["gpus"]:
         cells = [
@@ -89,7 +89,7 @@ def _speedups(record: Record, table: Callable[[Sequence[str], Sequence[Sequence[
     return f"{text}\n\n" + table(["GPU", *NAMES], rows)
 
 
-def _reductions(record: Record, table: Callable[[Sequence[str], Sequence[Sequence[object]]], str]) -> str:
+def _reductions(record: Record) -> str:
     rows = []
     for gpu in record["gpus"]:
         of = [row for row in record["rows"] if row["setup"] == gpu]
@@ -114,7 +114,7 @@ def _reductions(record: Record, table: Callable[[Sequence[str], Sequence[Sequenc
     return f"{text}\n\n" + table(["GPU", *NAMES, "mean", "over no reload", "exact"], rows)
 
 
-def _layers(record: Record, table: Callable[[Sequence[str], Sequence[Sequence[object]]], str]) -> str:
+def _layers(record: Record) -> str:
     planners = list(SEARCHES)
     rows = [
         [row["layer"], *(" + ".join(f"{bytes_ / MIB:.1f}" for bytes_ in row[planner]) for planner in planners)]
@@ -156,9 +156,8 @@ def main() -> None:
     }
     if args.record:
         write("gpu_baselines", record)
-    from bench.tables import table
 
-    Console().print(Markdown(gpu_baselines(record, table)))
+    Console().print(Markdown(gpu_baselines(record)))
     for line in record["assumptions"]:
         print(f"- {line}")
 

@@ -2,13 +2,12 @@
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.record import facts, write
+from bench.tables.markdown import Record, table
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 _LIBRARY = {
     "f32": (("cudnn_f32_ms", "f32"), ("cudnn_tf32_ms", "TF32, tensor cores")),
     "f16": (("cudnn_f16_ms", "f16, tensor cores"), ("cudnn_f16_nhwc_ms", "f16, tensor cores, NHWC")),
@@ -113,12 +112,12 @@ def _counters(counters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     return counted
 
 
-def gpu(record: Record, table: Table) -> str:
+def gpu(record: Record) -> str:
     """Return the tables of kernels beside cuDNN, of one network's layers, and of whole programs."""
-    return "\n\n".join(show(record, table) for show in (_beside, _layers, _programs, _plans))
+    return "\n\n".join(show(record) for show in (_beside, _layers, _programs, _plans))
 
 
-def _beside(record: Record, table: Table) -> str:
+def _beside(record: Record) -> str:
     rows = []
     for name, group in record["summary"].items():
         before = _BEFORE_FIT[name]
@@ -142,7 +141,7 @@ def _beside(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def _layers(record: Record, table: Table) -> str:
+def _layers(record: Record) -> str:
     keys = ("ms", "predicted_ms", "roofline_ms", "cudnn_f32_ms", "cudnn_tf32_ms")
     counted = {layer["layer"]: layer for layer in record["counters"]}
     rows: list[list[object]] = []
@@ -160,7 +159,7 @@ def _layers(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def _programs(record: Record, table: Table) -> str:
+def _programs(record: Record) -> str:
     errors = {(row["network"], row["type"]): row for row in record["programs"]}
     rows = [
         [name, *(f"{errors[name, kind]['relative_error']:.1e}" for kind in ("f32", "f16"))]
@@ -170,7 +169,7 @@ def _programs(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["network", "f32", "f16"], rows)
 
 
-def _plans(record: Record, table: Table) -> str:
+def _plans(record: Record) -> str:
     rows = [
         [row["network"], row["planner"], f"{row['bytes'] / 2**20:.1f}", row["copies"], f"{row['ms']:.1f}"]
         for row in record["planners"]

@@ -7,7 +7,7 @@ biases; its "Gflops" are 2^30 multiply-accumulates, not operations a second.
 from typing import Any
 
 from bench.record import facts, parser_with_json, write
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 from mavcg.accelerators.plans.schedule_cache import schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph import Graph

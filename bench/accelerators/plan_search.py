@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.record import facts, parser_with_json, write
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from bench.record import facts, parser_with_json, write
-from bench.tables import print_record
+from bench.tables.catalogue import print_record
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.graph_layers import layers_of

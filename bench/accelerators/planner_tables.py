@@ -1,14 +1,14 @@
-"""Markdown tables of the records of planner and prediction; bench/tables.py prints them."""
+"""Markdown tables of the records of planner and prediction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
+
 MIB = 2**20
 
 
-def plan_search(record: Record, table: Table) -> str:
+def plan_search(record: Record) -> str:
     """Return the table of off-chip bytes by three searches, and of their time."""
     rows = []
     for row in record["rows"]:
@@ -33,7 +33,7 @@ def plan_search(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def plan_seconds(record: Record, table: Table) -> str:
+def plan_seconds(record: Record) -> str:
     """Return the table of the CPU time of planning, with and without the cache of layers."""
     titles = {
         "every_layer_ms": "every layer searched",
@@ -54,45 +54,7 @@ def plan_seconds(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["network", "layers", "schedules", *titles.values()], rows)
 
 
-def predicted(record: Record, table: Table) -> str:
-    """Return the table of predictions beside measurements."""
-
-    def cells(name: str, errors: Record) -> list[object]:
-        return [name, errors["layers"], f"{errors['pearson']:.3f}", f"{errors['pearson_of_logs']:.3f}"]
-
-    rows = []
-    for row in record["rows"]:
-        totals = (f"{row['predicted_total_ms']:.1f}", f"{row['measured_total_ms']:.1f}")
-        rows.append([*cells(row["network"], row["correlation"]), *totals])
-    rows.append([*cells("all", record["pooled"]), "", ""])
-    text = "Layers of four networks on this machine, one thread: predicted by `mavcg estimate` (modelled) and measured."
-    head = ["network", "layers", "Pearson", "of logarithms", "predicted, ms", "measured, ms"]
-    return f"{text}\n\n" + table(head, rows)
-
-
-def planned_tiles(record: Record, table: Table) -> str:
-    """Return the table of planned tiles against fixed ones."""
-    rows = [
-        [
-            row["network"],
-            f"{row['planned_ms']:.2f}",
-            f"{row['one_for_all_ms']:.2f} ({row['one_for_all']})",
-            f"{row['planned_by_one_for_all']:.3f}",
-            f"{row['each_layers_best_ms']:.2f}",
-            f"{row['planned_by_each_layers_best']:.3f}",
-        ]
-        for row in record["rows"]
-    ]
-    means = record["geometric_means"]
-    by_one, by_each = (f"{means[what]:.3f}" for what in ("planned_by_one_for_all", "planned_by_each_layers_best"))
-    rows.append(["geometric mean", "", "", by_one, "", by_each])
-    text = "Measured: milliseconds, one thread, in one interleaved run; every layer as implicit product. Fixed "
-    text += "tilings: six of them, the best for the network, and for each layer its own best one."
-    head = ["network", "planned", "best one for all layers", "planned / it", "each layer's best", "planned / these"]
-    return f"{text}\n\n" + table(head, rows)
-
-
-def explore(record: Record, table: Table) -> str:
+def explore(record: Record) -> str:
     """Return the table of an exploration's seconds by number of workers: measured and simulated ones."""
     alone, first = record["one_process"], record["simulated"][0]["seconds"]
     measured = {row["workers"]: row for row in record["dask"]}
@@ -132,47 +94,6 @@ def explore(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def tiling_models(record: Record, table: Table) -> str:
-    """Return the table of macro-tiles by the roofline alone beside those of the model with all terms."""
-    rows = []
-    for row in record["rows"]:
-        lost = row["modelled_over_planned"]
-        terms = [(ratio, label) for label, ratio in lost.items() if label != "roofline" and ratio > 1.002]
-        times = row.get("times")
-        rows.append(
-            [
-                row["network"],
-                row["kernels"],
-                row["tiled_otherwise"]["roofline"],
-                f"{lost['roofline']:.3f}",
-                f"{times['roofline_over_planned']:.3f} of {times['planned_ms']:.2f} ms" if times else "",
-                ", ".join(
-                    f"{label.removeprefix('without ')} {ratio:.3f}" for ratio, label in sorted(terms, reverse=True)
-                ),
-            ]
-        )
-    means = record["geometric_means"]
-    rows.append(["geometric mean", "", "", f"{means['modelled']:.3f}", f"{means.get('measured', '')}", ""])
-    text = "The paper's roofline (equations 6.1 to 6.13) and the planner's model with all terms choose from the same "
-    text += "tiles "
-    text += (
-        "of the same kernels, one thread. Modelled: cycles by all terms of what the roofline chooses, over those of "
-    )
-    text += (
-        "what all terms choose; the same where one term is left out, if it is more than 1.002. Measured, where it was: "
-    )
-    text += "one interleaved run, medians of ratios."
-    head = [
-        "network",
-        "kernels",
-        "tiled otherwise",
-        "roofline, modelled",
-        "roofline, measured",
-        "without a term, modelled",
-    ]
-    return f"{text}\n\n" + table(head, rows)
-
-
 def board_words(row: Mapping[str, Any]) -> str:
     """Return a board of the record in words: its cores with their clocks, level 3, bandwidth."""
     board = row["board"]
@@ -180,7 +101,7 @@ def board_words(row: Mapping[str, Any]) -> str:
     return f"{', '.join(cores)}; {board['l3_bytes'] >> 20} MiB; {board['memory_gb_per_s']:g} GB/s"
 
 
-def explore_boards(record: Record, table: Table) -> str:
+def explore_boards(record: Record) -> str:
     """Return the table of the boards that no other board beats in latency and power."""
     rows = [
         [board_words(row), row["threads"], f"{row['latency_ms']:.1f} ms", f"{row['power_w']:.2f} W"]
@@ -194,7 +115,7 @@ def explore_boards(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["board", "threads", "latency", "cores at work"], rows)
 
 
-def plan_networks(record: Record, table: Table) -> str:
+def plan_networks(record: Record) -> str:
     """Return the e-PlaNNer thesis's tables 4.1 and 8.1 beside what its networks have."""
     repeated = record["mean_repeated_percent"]
     shared = [
@@ -218,7 +139,7 @@ def plan_networks(record: Record, table: Table) -> str:
     return f"{text}\n\n{first}\n\n{table(head, sizes)}"
 
 
-def plan_tables(record: Record, table: Table) -> str:
+def plan_tables(record: Record) -> str:
     """Return the thesis's table 8.5, how many of its figures come out as printed, and what its pruning loses."""
     printed = [same for row in record["spaces"] for same in row["as_printed"]]
     spaces = [
@@ -249,7 +170,7 @@ def plan_tables(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, spaces)}\n\n{table(names, losses)}"
 
 
-def plan_baselines(record: Record, table: Table) -> str:
+def plan_baselines(record: Record) -> str:
     """Return how much less the planner moves than three others, beside the thesis's figures, and modelled speed-ups."""
     reductions = [
         [key, f"{value['ours']:.2f}", "" if value["paper"] is None else f"{value['paper']:.2f}"]
@@ -270,10 +191,7 @@ def plan_baselines(record: Record, table: Table) -> str:
     return "\n\n".join([text, first, second, *record["assumptions"]])
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
-    "predicted": ("Predictions beside measurements", predicted),
-    "planned_tiles": ("Planned tilings against fixed ones", planned_tiles),
-    "tiling_models": ("The roofline alone and all terms", tiling_models),
+TABLES: Tables = {
     "plan_seconds": ("How long scheduling a network takes", plan_seconds),
     "plan_networks": ("Networks of the e-PlaNNer thesis", plan_networks),
     "plan_tables": ("Search spaces of the e-PlaNNer thesis", plan_tables),

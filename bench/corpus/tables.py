@@ -1,17 +1,13 @@
 """Markdown tables of the corpus: by compiler, then each build."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bench.corpus.trial import EQUAL
-
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
-TITLE = "Strangers' software under mavcg launch"
+from bench.tables.markdown import Record, Tables, table
 
 
-def corpus(record: Record, table: Table) -> str:
+def corpus(record: Record) -> str:
     """Return the table of compilers and the table of builds."""
     rows: Sequence[Record] = record["rows"]
     of_ways = [_of_way(way, [row for row in rows if row["way"] == way]) for way in sorted({row["way"] for row in rows})]
@@ -52,3 +48,8 @@ def _of_way(way: str, rows: Sequence[Record]) -> list[object]:
         f"{statistics.median(ratios):.1f} times" if ratios else "",
         f"{statistics.geometric_mean(gains):.2f}" if gains else "",
     ]
+
+
+TABLES: Tables = {
+    "corpus": ("Strangers' software under mavcg launch", corpus),
+}

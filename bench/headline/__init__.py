@@ -8,7 +8,7 @@ from typing import Any
 
 from bench import records
 from bench.record import facts, write
-from bench.tables import shown
+from bench.tables.catalogue import shown
 from mavcg.errors import MavcgError
 
 

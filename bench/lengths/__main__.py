@@ -21,7 +21,7 @@ from bench.isolated import Died, each
 from bench.lengths.networks import NETWORKS, Network
 from bench.record import facts, parser_with_json, write
 from bench.strategy_rounds import timed
-from bench.tables import show_record
+from bench.tables.catalogue import show_record
 
 SECONDS = 0.03  # of a library in a round
 PROCESS_SECONDS = 300.0

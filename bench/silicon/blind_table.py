@@ -1,8 +1,10 @@
 """The table of errors on blind projects, by core: of all their kernels, then of each project."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from bench.tables.markdown import table
 
 BLIND_HEAD = ("core", "project", "figures", "bias", "error", "goal")
 ALL = "all"
@@ -14,7 +16,7 @@ _GOALS = {
 _OTHERS = 15
 
 
-def blind_errors(record: Mapping[str, Any], table: Callable[[Sequence[str], Sequence[Sequence[object]]], str]) -> str:
+def blind_errors(record: Mapping[str, Any]) -> str:
     """Return errors on kernels of projects that are held out whole, by core and project, beside the goal."""
     rows = []
     for core in sorted({row["core"] for row in record["rows"]}):

@@ -3,13 +3,14 @@
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import records
 from bench.record import RESULTS
 from bench.silicon.blind_table import ALL, BLIND_HEAD
+from bench.tables.markdown import table
 from mavcg.hardware.core import SILICON_UNITS
 
 CORES = Path(__file__).resolve().parents[2] / "profiles/cores"
@@ -25,7 +26,7 @@ _KEYS = "|".join(key.removeprefix("model.") for key in SILICON_UNITS)
 _OWN_LINES = re.compile(rf"^(?:{_KEYS}) = .*\n", re.MULTILINE)
 
 
-def errors(record: Mapping[str, Any], table: Callable[[Sequence[str], Sequence[Sequence[object]]], str]) -> str:
+def errors(record: Mapping[str, Any]) -> str:
     """Return the table of mean absolute errors of each core and group of figures, of all and of those held out."""
     rows = []
     for core in sorted({row["core"] for row in record["rows"]}):

@@ -3,8 +3,7 @@
 import pytest
 
 from bench.arm_ncnn import CORES, with_row
-from bench.arm_ncnn_tables import FACTS, arm_ncnn, cycles_of, published, rank_correlation
-from bench.tables import table
+from bench.tables.arm_ncnn import FACTS, arm_ncnn, cycles_of, published, rank_correlation
 from mavcg.profiles.load import load_board, load_core
 
 
@@ -26,7 +25,7 @@ def test_bias_error_and_ranks_are_those_of_the_simulated_board() -> None:
     rows.append({"net": names[0], "core": "cortex-a53", "cycles": cycles_of(published("cortex-a53")[0], names[0])})
     rows.append({"net": names[1], "core": "cortex-a53", "error": "no such file"})
 
-    text = arm_ncnn({"rows": rows}, table)
+    text = arm_ncnn({"rows": rows})
 
     order = [ratios[n] * own["ms"][n] for n in names]
     expected = rank_correlation(order, [own["ms"][n] for n in names])

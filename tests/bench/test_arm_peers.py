@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from bench.arm_peers import computes, with_rows, without_known
-from bench.arm_peers_tables import arm_peers, by_network, fastest_peer, ratio_of
 from bench.arm_programs import BOARDS
 from bench.arm_root import core_files
-from bench.tables import table
+from bench.tables.arm_peers import arm_peers, by_network, fastest_peer, ratio_of
 from mavcg.profiles.load import load_board, load_core
 
 
@@ -58,7 +57,7 @@ def test_tables_have_geometric_means_and_what_does_not_count() -> None:
     rows = [row("mavcg", 50_000_000), row("ncnn", 100_000_000)]
     rows += [row("mavcg", 200_000_000, net="m"), row("ncnn", 100_000_000, net="m")]
     rows += [{"net": "m", "core": "cortex-a55", "runtime": "mnn", "dtype": "f32", "error": "no such file"}]
-    text = arm_peers({"rows": rows}, table)
+    text = arm_peers({"rows": rows})
     assert "| cortex-a55 | f32 | 2 | 1.00 | 2.00 |" in text
     assert "| cortex-a55 | n | f32 | 50.0 |  |  | 100.0 |  | 0.50 | ncnn |" in text
     assert "| cortex-a55 | m | f32 | mnn | no such file |" in text

@@ -16,7 +16,7 @@ from bench.decoder_genai import write_genai  # noqa: E402
 from bench.decoder_gguf import q4_0, write_gguf  # noqa: E402
 from bench.dot_peak import ACCUMULATORS, TURNS, DotPeak  # noqa: E402
 from bench.jit import host_machine  # noqa: E402
-from bench.thread_tables import decoder as tables  # noqa: E402
+from bench.tables.threads import decoder as tables  # noqa: E402
 from examples.decoder.make_decoder import BLOCK, SIZES, Decoder  # noqa: E402
 from mavcg.reference.block_weights import unpack_bits  # noqa: E402
 
@@ -90,8 +90,8 @@ def test_the_command() -> None:
     command = [sys.executable, "-m", "bench.decoder", "--size", "tiny", "--tokens", "4", "--rounds", "1", "--json"]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     record = json.loads(done.stdout)
-    made = tables(record, lambda head, lines: "\n".join("|".join(map(str, line)) for line in [head, *lines]))
-    assert made.count("rk3588|") == 2 and "mavcg|1|" in made
+    made = tables(record)
+    assert made.count("| rk3588 |") == 2 and "| mavcg | 1 |" in made
     assert {(row["runtime"].split()[0], row["threads"]) for row in record["rows"]} >= {
         (runtime, threads) for runtime in ("mavcg", "onnxruntime") for threads in (1, 2)
     }

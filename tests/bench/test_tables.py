@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 import bench.record
-from bench import records, tables
+from bench import records
 from bench.record import RESULTS, ROOT, facts, measured, measured_or_none, write
-from bench.selection_tables import STRICT_CHECK_SINCE
+from bench.tables.__main__ import main
+from bench.tables.catalogue import TABLES, summary
+from bench.tables.selection import STRICT_CHECK_SINCE
 from mavcg.errors import MavcgError
 
 RUN = {"rounds": 3, "rseq": True, "ways": {"direct": {}, "built": {"over_direct_ns": 0.64}}}
@@ -42,7 +44,7 @@ def test_rows_of_another_machine_are_not_there(folder: Path) -> None:
 
 
 def test_records_are_printed_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
-    tables.main(["growth", "dispatch"])
+    main(["growth", "dispatch"])
     said = capsys.readouterr().out
 
     assert said.startswith("### Code growth of six ARM clones\n\nCounted: ")
@@ -52,12 +54,12 @@ def test_records_are_printed_by_their_names(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_record_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        tables.main(["nothing"])
+        main(["nothing"])
     assert "nothing.json" in capsys.readouterr().err
 
 
 def test_every_record_can_be_made_anew() -> None:
-    assert {path.stem for path in RESULTS.glob("*.json")} <= set(tables.TABLES)
+    assert {path.stem for path in RESULTS.glob("*.json")} <= set(TABLES)
 
 
 def test_a_page_says_how_many_primitives_the_present_check_saw() -> None:
@@ -79,7 +81,7 @@ def test_times_over_a_runtime_leave_out_what_computes_something_else() -> None:
 
     same, wrong = {"ms": 2.0, "agrees": True, "version": "2"}, {"ms": 9.0, "agrees": False, "version": "2"}
     rows = [{**row(1, same), "ratio": 0.5}, row(2, wrong)]
-    record = tables.summary("networks", {**facts("measured", "x"), "runtimes": ["mavcg", "other"], "rows": rows})
+    record = summary("networks", {**facts("measured", "x"), "runtimes": ["mavcg", "other"], "rows": rows})
 
     assert [record.cell("other", f"{n} thread*") for n in (1, 2)] == ["0.50", "none"]
     assert [record.cell("f32", f"{n} thread*") for n in (1, 2)] == ["0.50", "none"]
@@ -89,11 +91,11 @@ def test_times_over_a_runtime_leave_out_what_computes_something_else() -> None:
 def test_the_speed_of_a_core_that_is_not_known_is_not_stated() -> None:
     ways = {"mavcg generic": {"median_us": 2.0, "same_bits_as_generic": True, "speed_over_generic": 1.0}}
     rows = {"rounds": 1, "rows": [{"kernel": "k", "work": "1", "ways": ways}]}
-    unknown = tables.summary("versions", {**facts("measured", "x"), **rows, "cores": []})
+    unknown = summary("versions", {**facts("measured", "x"), **rows, "cores": []})
     assert unknown.cell("this core's version", "over generic") == "none: the core is not known"
 
     own = {"median_us": 1.0, "same_bits_as_generic": True, "speed_over_generic": 2.0}
     rows["rows"] = [{"kernel": "k", "work": "1", "ways": {**ways, "mavcg znver3": own}}]
-    known = tables.summary("versions", {**facts("measured", "x"), **rows, "cores": ["znver3"]})
+    known = summary("versions", {**facts("measured", "x"), **rows, "cores": ["znver3"]})
     cells = [known.cell("this core's version", column) for column in ("over generic", "over gcc -O3")]
     assert cells == ["2.00", "no gcc"]

@@ -12,13 +12,13 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ai_edge_litert")
 
-from bench import tables  # noqa: E402
 from bench.chains import __main__ as command  # noqa: E402
 from bench.chains import results  # noqa: E402
 from bench.chains.chain import as_json  # noqa: E402
 from bench.chains.libraries import GENERIC, Judged, judged  # noqa: E402
 from bench.chains.random_chain import BATCH, random_chain  # noqa: E402
 from bench.chains.verdict import Verdict, opinions_of  # noqa: E402
+from bench.tables.catalogue import summary  # noqa: E402
 from mavcg.errors import MavcgError  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +70,7 @@ def test_the_record_has_a_row_by_date_and_seed(tmp_path: Path, monkeypatch: pyte
     first, before = written["chains"]["rows"]
     assert first[1:2] + first[3:] == ["1", "1", "1", "0", "0", "0", "0", "0", "0"]
     assert before[0] == "2026-01-02"
-    assert tables.summary("chains", written["chains"]).cell("20*", "same") == "1"
+    assert summary("chains", written["chains"]).cell("20*", "same") == "1"
 
 
 def test_a_file_that_no_run_kept_is_named(tmp_path: Path) -> None:

@@ -7,11 +7,10 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from bench.length_tables import lengths  # noqa: E402
 from bench.lengths import __main__ as timing  # noqa: E402
 from bench.lengths.networks import NETWORKS, Network  # noqa: E402
 from bench.seeded_networks.writer import OnnxWriter  # noqa: E402
-from bench.tables import table  # noqa: E402
+from bench.tables.lengths import lengths  # noqa: E402
 
 
 def test_a_row_has_the_median_of_each_rounds_ratio() -> None:
@@ -22,7 +21,7 @@ def test_a_row_has_the_median_of_each_rounds_ratio() -> None:
 def test_the_tables() -> None:
     rows = [timing._row("net", n, [(n + 0.1, n), (n + 0.2, n)]) for n in (1, 10)]
     sizes = [{"network": "net", "any_bytes": 12000, "fixed_bytes": 10000, "growth": 1.2}]
-    text = lengths({"rounds": 2, "rows": rows, "sizes": sizes}, table)
+    text = lengths({"rounds": 2, "rows": rows, "sizes": sizes})
     assert "| net, 10 at most | 12 kB | 10 kB | 1.20 | 1.080 | 1.150 |" in text
     assert "| net | 10 | 10.150 | 10.000 | 1.015 |" in text
 

@@ -9,12 +9,11 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from bench.length_tables import random_lengths  # noqa: E402
 from bench.lengths import random_graphs  # noqa: E402
 from bench.lengths.growing import OPSETS, model_of, values_at  # noqa: E402
 from bench.lengths.kinds import DYNAMIC, KINDS, random_graph  # noqa: E402
 from bench.lengths.random_graphs import Compared, compare_batch, reason_of  # noqa: E402
-from bench.tables import table  # noqa: E402
+from bench.tables.lengths import random_lengths  # noqa: E402
 
 
 def test_graphs_follow_from_their_number() -> None:
@@ -51,7 +50,7 @@ def test_refusals_are_counted_without_names_and_numbers() -> None:
     message = "node 'a_3' (slice): the bounded dimension n (1 to 12) has %b.1 with 12 at its longest length; give"
     assert reason_of(message) == "node (slice): the bounded dimension n has with N at its longest length"
     results = [Compared(0, (), "same", "", 4), Compared(1, (), "refused", message), Compared(2, (), "refused", message)]
-    text = random_lengths(random_graphs._record(3, 0, results), table)
+    text = random_lengths(random_graphs._record(3, 0, results))
     assert "3 random graphs" in text and "| 1 | 0 | 0 | 0 | 2 | 0 |" in text and f"| {reason_of(message)} | 2 |" in text
 
 

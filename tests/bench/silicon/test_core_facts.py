@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench import records, tables
+from bench import records
 from bench.silicon.blind_table import BLIND_HEAD
 from bench.silicon.core_facts import CORES, errors, recorded, recorded_blind, with_errors
 
@@ -21,7 +21,7 @@ ROW: dict[str, object] = {"core": "x", "kind": "cycles", "silicon": 10.0}
 def lines_of(rows: Sequence[dict[str, object]]) -> Sequence[Sequence[str]]:
     """Return the rows of the record that the bench makes of its rows."""
     head = {"kind": "", "command": "", "commit": "", "date": "", "machine": dict.fromkeys(MACHINE, "")}
-    (table,) = records.record_of("x", head, errors({"rows": rows}, tables.table)).tables
+    (table,) = records.record_of("x", head, errors({"rows": rows})).tables
     return table.rows
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from bench.silicon_tables import GOALS, beside_analytic, goals
-from bench.tables import table
+from bench.tables.silicon import GOALS, beside_analytic, goals
 
 
 def row(
@@ -28,13 +27,13 @@ def test_goals_are_judged_by_kernels_that_are_held_out() -> None:
         row("cortex-a53", 15, "instruction"),
         row("cortex-x1", 14, "ratio"),
     ]
-    text = goals({"rows": rows}, table)
+    text = goals({"rows": rows})
     assert cells(text, "cortex-a53")[1:] == ["4.0% (1)", "6.0% (1)", "50.0% (1)", "5.0% (2)", "5% met"]
     assert cells(text, "cortex-x1")[-2:] == ["40.0% (1)", "15% missed"]
 
 
 def test_instructions_are_the_verdict_where_no_kernel_is_held_out() -> None:
-    text = goals({"rows": [row("neoverse-n1", 10.2, "instruction"), row("cortex-x4", 12)]}, table)
+    text = goals({"rows": [row("neoverse-n1", 10.2, "instruction"), row("cortex-x4", 12)]})
     assert cells(text, "neoverse-n1")[1:] == ["", "", "2.0% (1)", "", "10% met"]
     assert cells(text, "cortex-a75")[1:] == ["", "", "", "", "10%, no figure"]
     assert cells(text, "cortex-x4")[-1] == ""  # nothing was asked of it
@@ -47,7 +46,7 @@ def test_the_simulator_stands_beside_the_models_on_figures_that_both_have() -> N
     analytic = [row("cortex-a55", modelled, held_out=held, name=name) for name, _, modelled, held in both]
     changes = [{"core": "all", "changes": 4, "right": 3}]
 
-    text = beside_analytic({"rows": rows, "changes": changes}, {"rows": analytic, "changes": []}, table)
+    text = beside_analytic({"rows": rows, "changes": changes}, {"rows": analytic, "changes": []})
 
     assert cells(text, "cortex-a55")[1:] == ["calls", "2", "20.0%", "30.0%", "1", "20.0%", "10.0%"]
     assert "3 of 4 by the simulator, none by the analytic models" in text

@@ -1,16 +1,15 @@
 """The tables of ncnn's simulated networks beside the times that ncnn publishes."""
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import exp, log
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
-FACTS = tomllib.loads(Path(__file__).with_name("arm_ncnn.toml").read_text(encoding="utf-8"))
+from bench.tables.markdown import Record, table
+
+FACTS = tomllib.loads(Path(__file__).parents[1].joinpath("arm_ncnn.toml").read_text(encoding="utf-8"))
 LEAST_RANKED = 4  # networks from which on a rank correlation says something
 _MILLION = 1e6
 
@@ -46,7 +45,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
-def arm_ncnn(record: Record, table: Table) -> str:
+def arm_ncnn(record: Record) -> str:
     """Return bias, error and rank correlation by core, the ratios of little to big cores, and all networks."""
     found = simulated_cycles(record)
     text = (

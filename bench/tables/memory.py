@@ -1,13 +1,9 @@
-"""Markdown tables of the records of memory planning; bench/tables.py prints them."""
+"""Markdown tables of the records of memory planning."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
 
 
-def arena(record: Record, table: Table) -> str:
+def arena(record: Record) -> str:
     """Return the table of MiniMalloc's problems: peak at the capacity, least peak, nodes and seconds of both."""
 
     def cells(solution: Record) -> list[object]:
@@ -39,7 +35,7 @@ def arena(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def joint_memory(record: Record, table: Table) -> str:
+def joint_memory(record: Record) -> str:
     """Return Table 6.6 by methods of using memory, beside the paper's, and Table 6.8's precisions."""
     rows = []
     for row in record["rows"]:
@@ -101,7 +97,7 @@ def joint_memory(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}\n\n{between}\n\n{table(columns, small)}"
 
 
-def row_parts(record: Record, table: Table) -> str:
+def row_parts(record: Record) -> str:
     """Return the table of buffers by four methods."""
     rows = [
         [
@@ -132,7 +128,7 @@ def row_parts(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
-def pipelines(record: Record, table: Table) -> str:
+def pipelines(record: Record) -> str:
     """Return the table of pipelines beside single runs."""
     rows = [
         [
@@ -159,7 +155,7 @@ def pipelines(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
-def row_times(record: Record, table: Table) -> str:
+def row_times(record: Record) -> str:
     """Return the table of the time that computing by parts of rows takes."""
     rows, clock = [], record["rows"][0]["timed"][0]["clock"]
     for row in record["rows"]:
@@ -185,7 +181,7 @@ def row_times(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
-def depth_first(record: Record, table: Table) -> str:
+def depth_first(record: Record) -> str:
     """Return the table of layers by bands of rows: time beside layer by layer, arenas, layers in bands."""
     rows = []
     for row in record["rows"]:
@@ -209,7 +205,7 @@ def depth_first(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
-def precision_accuracy(record: Record, table: Table) -> str:
+def precision_accuracy(record: Record) -> str:
     """Return the table of trained networks by precision."""
     rows = [
         [
@@ -232,7 +228,7 @@ def precision_accuracy(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
-def half_accuracy(record: Record, table: Table) -> str:
+def half_accuracy(record: Record) -> str:
     """Return the table of networks' errors in half precision."""
 
     def error(value: float | None) -> str:
@@ -261,7 +257,7 @@ def half_accuracy(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+TABLES: Tables = {
     "arena": ("Buffers of MiniMalloc's problems in one memory", arena),
     "joint_memory": ("Applications of several networks in one memory", joint_memory),
     "row_parts": ("Networks computed by parts of rows", row_parts),

@@ -1,12 +1,9 @@
 """Changes in time whose direction a model gets wrong, by the commit that made them, with known causes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from bench.silicon.summary import CHANGE
-
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, table
 
 _ALIGNED = (
     "two instructions moved behind a branch: the same ones run, at other addresses. Guides (A720, V1, X4: 4.8) "
@@ -65,7 +62,7 @@ def label(row: Record) -> str:
     return str(row["change"]).partition(":")[0] if "change" in row else str(row["published"]).rpartition(" ")[2]
 
 
-def wrong_directions(record: Record, table: Table) -> str:
+def wrong_directions(record: Record) -> str:
     """Return a table of the changes with a wrong direction, by dav1d's commit or by list.
 
     Cores, and how many the model does not see at all.

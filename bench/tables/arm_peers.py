@@ -1,11 +1,10 @@
 """The tables of other runtimes' Arm builds beside mavcg's libraries on simulated cores."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from math import exp, log
-from typing import Any
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, table
+
 PEERS = ("onnxruntime", "litert", "ncnn", "mnn")
 LARGEST_DIFFERENCES = {"f32": 1e-3, "f16": 3e-2}  # of outputs, relative to the largest element
 _PLACE = ("core", "network", "type", "runtime")
@@ -42,7 +41,7 @@ def ratio_of(runtimes: Mapping[str, Record]) -> float | None:
     return float(runtimes["mavcg"]["cycles"] / runtimes[fastest]["cycles"])
 
 
-def arm_peers(record: Record, table: Table) -> str:
+def arm_peers(record: Record) -> str:
     """Return cycles by network, core and runtime, their ratios, and what each runtime executed."""
     found = by_network(record)
     cycles: list[list[object]] = []

@@ -1,17 +1,14 @@
-"""Markdown tables of the records of primitives and their selection; bench/tables.py prints them."""
+"""Markdown tables of the records of primitives and their selection."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
 
 # When the check of primitives got inputs whose activations hide no output (mavcg/lab/trials/check.py), UTC.
 STRICT_CHECK_SINCE = "2026-11-21 19:50"
 
 
-def strategies(record: Record, table: Table) -> str:
+def strategies(record: Record) -> str:
     """Return the table of libraries of a network by strategy."""
     rows = [
         [
@@ -43,7 +40,7 @@ def strategies(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table([*head, "conversions", "weights, MB"], rows)
 
 
-def selection_boards(record: Record, table: Table) -> str:
+def selection_boards(record: Record) -> str:
     """Return the table of networks by strategy on Arm cores, one thread."""
     names = list(record["rows"][0]["tables"][0]["ms"])
     rows = []
@@ -55,7 +52,7 @@ def selection_boards(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["core, network", *(name.removeprefix("family:") for name in names)], rows)
 
 
-def selection_kinds(record: Record, table: Table) -> str:
+def selection_kinds(record: Record) -> str:
     """Return the tables of rectangular, grouped and dilated convolutions, of a batch, and of 8-bit networks."""
     rows = []
     for network, boards in record["f32"].items():
@@ -87,7 +84,7 @@ def selection_kinds(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}\n\n{words}\n\n{second}"
 
 
-def selection_loops(record: Record, table: Table) -> str:
+def selection_loops(record: Record) -> str:
     """Return the table of kernels' main loops beside the core's peak."""
     rows = [
         [
@@ -103,7 +100,7 @@ def selection_loops(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["core", "kernel", "peak", "as compiled", "as built"], rows)
 
 
-def primitive_scenarios(record: Record, table: Table) -> str:
+def primitive_scenarios(record: Record) -> str:
     """Return the table of every primitive against the definition."""
     there = {row["family"]: row for row in record["emulated"]}
     strict = Counter(row["family"] for row in record["by_primitive"] if row.get("date", "") >= STRICT_CHECK_SINCE)
@@ -132,7 +129,7 @@ def primitive_scenarios(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def pbqp(record: Record, table: Table) -> str:
+def pbqp(record: Record) -> str:
     """Return the table of the solver on real networks."""
     rows = [
         [
@@ -152,7 +149,7 @@ def pbqp(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def safety_factors(record: Record, table: Table) -> str:
+def safety_factors(record: Record) -> str:
     """Return the table of predicted costs against measured ones in networks."""
     quantiles = list(next(iter(record["of"].values()))["quantiles"])
     rows = [
@@ -170,7 +167,7 @@ def safety_factors(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["costs that are", "convolutions", *quantiles], rows)
 
 
-def sparsity(record: Record, table: Table) -> str:
+def sparsity(record: Record) -> str:
     """Return the table of products by sparse weights over the fastest dense primitive, by the share of zeros."""
     percents = list(record["layers"][0]["over_dense"])
     rows = [
@@ -193,7 +190,7 @@ def sparsity(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+TABLES: Tables = {
     "sparsity": ("Sparse weights beside dense ones", sparsity),
     "strategies": ("Whole networks by strategy of selection", strategies),
     "cost_safety_factors": ("What costs of primitives are worth in a network", safety_factors),

@@ -1,14 +1,11 @@
 """Markdown tables of the records of simulated cores."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from bench.tables.markdown import Record, table
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 _HEAD = ("rows", "median", "within 10 %", "within 35 %", "upper quartile")
 
 
-def simulated_fits(record: Record, table: Table) -> str:
+def simulated_fits(record: Record) -> str:
     """Return simulated over modelled cycles before and after the fit, and after it by family."""
     rows: list[list[object]] = []
     families: list[list[object]] = []
@@ -48,7 +45,7 @@ def _cells(ratios: Record) -> list[object]:
     ]
 
 
-def simulated_layers(record: Record, table: Table) -> str:
+def simulated_layers(record: Record) -> str:
     """Return predicted over simulated times by network, and by kind of kernel."""
     head = ("large layers", "within 10 %", "of the time", "predicted / simulated", "median of layers")
 
@@ -76,7 +73,7 @@ def simulated_layers(record: Record, table: Table) -> str:
     )
 
 
-def simulated_exposure(record: Record, table: Table) -> str:
+def simulated_exposure(record: Record) -> str:
     """Return the table of exposed fractions, and of the errors with them on the layers that they were fitted to."""
     rows, errors = [], []
     for kind in record["kinds"]:
@@ -106,7 +103,7 @@ def simulated_exposure(record: Record, table: Table) -> str:
     )
 
 
-def simulated_choices(record: Record, table: Table) -> str:
+def simulated_choices(record: Record) -> str:
     """Return each choice's simulated time over that of the best one."""
     near = sum(row["ratio"] <= record["near"] for row in record["choices"])
     rows = [
@@ -129,7 +126,7 @@ def simulated_choices(record: Record, table: Table) -> str:
     return "\n\n".join([text, table(head, rows)])
 
 
-def simulated_sparse(record: Record, table: Table) -> str:
+def simulated_sparse(record: Record) -> str:
     """Return the table of the constants of sparse products, and of the errors on rows held out of the fit."""
     rows = []
     for kind in record["kinds"]:

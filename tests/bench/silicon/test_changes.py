@@ -4,8 +4,7 @@ from typing import Any
 
 from bench import records
 from bench.record import RESULTS
-from bench.silicon_changes import CAUSES, changes, wrong_directions
-from bench.tables import table
+from bench.silicon.changes import CAUSES, changes, wrong_directions
 
 
 def row(silicon: float, modelled: float | None, kind: str = "ratio", when: str = "after", name: str = "f") -> Any:
@@ -36,7 +35,7 @@ def test_changes_are_ratios_and_pairs_of_times_over_five_percent() -> None:
 
 
 def test_wrong_ones_are_counted_by_commit() -> None:
-    line = wrong_directions({"rows": ROWS}, table).splitlines()[-1]
+    line = wrong_directions({"rows": ROWS}).splitlines()[-1]
     assert line == "| 12345678 | 3 | 1 | 0.80 to 1.20 | a55 |  |"
 
 
@@ -46,9 +45,7 @@ def test_functions_that_were_rewritten_are_paired_by_name_and_counted_by_list() 
         {**row(200, 320, "cycles", "after", "add_n"), "published": "heads: 2 cycles a limb", "change": "gmp: add_n"},
     ]
     assert [(silicon, modelled) for _, silicon, modelled in changes({"rows": rows})] == [(200 / 300, 320 / 310)]
-    assert (
-        wrong_directions({"rows": rows}, table).splitlines()[-1].startswith("| gmp | 1 | 0 | 0.67 to 0.67 | a55 | A53")
-    )
+    assert wrong_directions({"rows": rows}).splitlines()[-1].startswith("| gmp | 1 | 0 | 0.67 to 0.67 | a55 | A53")
 
 
 def test_the_record_s_counts_are_those_of_its_changes_and_each_wrong_commit_has_a_cause() -> None:

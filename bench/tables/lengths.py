@@ -1,14 +1,11 @@
 """Tables of the records of bench.lengths and bench.lengths.random_graphs."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
 
 
-def lengths(record: Record, table: Table) -> str:
+def lengths(record: Record) -> str:
     """Return the tables of libraries of any length beside those of one: bytes, and times by length."""
     by_network: dict[str, list[Record]] = {}
     for row in record["rows"]:
@@ -44,7 +41,7 @@ def lengths(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, sizes)}\n\n{by_length}"
 
 
-def random_lengths(record: Record, table: Table) -> str:
+def random_lengths(record: Record) -> str:
     """Return the tables of random graphs by verdict, and of refusals by reason."""
     counts = record["counts"]
     head = ["same", "explained", "different", "crash", "refused", "skipped"]
@@ -58,7 +55,7 @@ def random_lengths(record: Record, table: Table) -> str:
     return f"{text}\n\n{counted}\n\n{reasons}"
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+TABLES: Tables = {
     "lengths": ("Libraries of any length", lengths),
     "random_lengths": ("Random graphs of any length", random_lengths),
 }

@@ -1,19 +1,16 @@
 """Markdown tables of bench/results/silicon.json and silicon_simulated.json."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from bench.record import measured
+from bench.silicon.blind_table import blind_errors
+from bench.silicon.changes import wrong_directions
+from bench.silicon.core_facts import errors
 from bench.silicon.models import WARM_CALLS
-from bench.silicon_changes import wrong_directions
-
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
 
 _KINDS = {"cycles": "calls", "loop": "loops", "ratio": "changes in time", "instruction": "instructions"}
-TITLE = "Published silicon figures against the models"
-SIMULATED_TITLE = "Published silicon figures against the simulator"
 # Mean absolute error that is asked for on held-out figures, by core.
 GOALS: Mapping[str, float] = {
     **dict.fromkeys(("cortex-a53", "cortex-a55"), 0.05),
@@ -23,14 +20,14 @@ GOALS: Mapping[str, float] = {
 _GROUPS = {"calls and loops": ("cycles", "loop"), "changes in time": ("ratio",), "instructions": ("instruction",)}
 
 
-def silicon(record: Record, table: Table) -> str:
+def silicon(record: Record) -> str:
     """Return errors by core, directions of changes, and figures without a model's, beside an earlier record's."""
-    parts = [_errors(record, table), goals(record, table), _directions(record, table)]
-    parts += [wrong_directions(record, table), _left_out(record, table)]
+    parts = [_errors(record), goals(record), _directions(record)]
+    parts += [wrong_directions(record), _left_out(record)]
     return "\n\n".join(parts)
 
 
-def goals(record: Record, table: Table) -> str:
+def goals(record: Record) -> str:
     """Return mean absolute errors on held-out figures by core, beside the goal where there is one.
 
     The verdict is that of kernels (calls, loops, changes in time); of instructions where a core has no kernel held out.
@@ -63,13 +60,13 @@ def _verdict(core: str, errors: Sequence[float]) -> str:
     return f"{goal:.0%} {'met' if statistics.fmean(errors) <= goal else 'missed'}"
 
 
-def simulated(record: Record, table: Table) -> str:
+def simulated(record: Record) -> str:
     """Return the simulator's errors by core beside those of the analytic models, on the figures that both have."""
     analytic = measured("silicon")
-    return beside_analytic(record, analytic, table)
+    return beside_analytic(record, analytic)
 
 
-def beside_analytic(record: Record, analytic: Record, table: Table) -> str:
+def beside_analytic(record: Record, analytic: Record) -> str:
     """Return the table of `simulated` for two records."""
     known = {_key(row): row["modelled"] for row in analytic["rows"] if "modelled" in row}
     pairs: dict[tuple[str, str], list[tuple[float, float, float, bool]]] = {}
@@ -111,7 +108,7 @@ def _direction(record: Record) -> str:
     return "none" if entry is None else f"{entry['right']} of {entry['changes']}"
 
 
-def _errors(record: Record, table: Table) -> str:
+def _errors(record: Record) -> str:
     earlier = {(e["core"], e["kind"]): e for e in record.get("before", {}).get("cores", ())}
     head = ["core", "kind", "figures", "bias", "mean abs. error", "median", "correlation", "held out", "their error"]
     head += ["bias before", "error before"] if earlier else []
@@ -137,7 +134,7 @@ def _errors(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
-def _directions(record: Record, table: Table) -> str:
+def _directions(record: Record) -> str:
     rows = [
         [entry["core"], entry["changes"], _share(entry["right"], entry["changes"]), _held(entry)]
         for entry in record["changes"]
@@ -146,7 +143,7 @@ def _directions(record: Record, table: Table) -> str:
     return table(head, rows)
 
 
-def _left_out(record: Record, table: Table) -> str:
+def _left_out(record: Record) -> str:
     rows = [[entry["why"].replace("|", "\\|"), entry["figures"]] for entry in record["not_modelled"]]
     return f"Figures that the model cannot predict:\n\n{table(['why', 'figures'], rows)}"
 
@@ -161,3 +158,11 @@ def _share(part: int, whole: int) -> str:
 
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{value:.1%}"
+
+
+TABLES: Tables = {
+    "silicon": ("Published silicon figures against the models", silicon),
+    "silicon_cores": ("Errors against silicon by core", errors),
+    "silicon_blind": ("Errors on projects that no fact was fitted to", blind_errors),
+    "silicon_simulated": ("Published silicon figures against the simulator", simulated),
+}

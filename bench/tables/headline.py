@@ -1,16 +1,16 @@
 """Markdown tables of the records of bench/headline/: one number for each claim, then what it is the mean of."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
+
 _THREADS = ((1, "1 thread"), (2, "2 threads"))
 _FASTEST = "fastest"
 
 
-def networks(record: Record, table: Table) -> str:
+def networks(record: Record) -> str:
     """Return times over the fastest other runtime's, of f32 and of 8-bit networks, and over each runtime's."""
     kinds = {
         "f32": [row for row in record["rows"] if "int8" not in row["network"]],
@@ -53,7 +53,7 @@ def _ratio(row: Record, peer: str) -> float | None:
     return ours["ms"] / theirs["ms"] if ours.get("agrees") and theirs.get("agrees") else None
 
 
-def blas(record: Record, table: Table) -> str:
+def blas(record: Record) -> str:
     """Return the speed of products over OpenBLAS by its best core type."""
     best = record["best_openblas"]
     over = {n: [row["over"][best] for row in record["rows"] if row["threads"] == n] for n, _ in _THREADS}
@@ -73,7 +73,7 @@ def blas(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(['product', *(name for _, name in _THREADS)], lines)}"
 
 
-def accuracy(record: Record, table: Table) -> str:
+def accuracy(record: Record) -> str:
     """Return how far networks that others trained are from their runtimes."""
     rows = record["rows"]
     f32 = [row["error"] for row in rows if row["error"] is not None and row["unit"] != "quanta"]
@@ -87,7 +87,7 @@ def accuracy(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(['network', 'against', 'largest difference', 'within bounds'], lines)}"
 
 
-def arm_models(record: Record, table: Table) -> str:
+def arm_models(record: Record) -> str:
     """Return the error of each core's model on published costs of single instructions and of loops of one."""
     by_core: dict[str, list[Record]] = {}
     for row in record["rows"]:
@@ -113,7 +113,7 @@ def _mean_error(rows: Sequence[Record]) -> float:
     return statistics.fmean(abs(row["modelled"] / row["silicon"] - 1) for row in rows) if rows else 0.0
 
 
-def joint(record: Record, table: Table) -> str:
+def joint(record: Record) -> str:
     """Return how many times less memory applications need at the least, beside the paper's figures."""
     lines = []
     for row in record["rows"]:
@@ -128,7 +128,7 @@ def joint(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, lines)}"
 
 
-def accelerator(record: Record, table: Table) -> str:
+def accelerator(record: Record) -> str:
     """Return the GOP/s of whole programs for ZU2 by the exact search, beside the paper's board."""
     lines = []
     for row in record["rows"]:
@@ -142,7 +142,7 @@ def accelerator(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, lines)}"
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+TABLES: Tables = {
     "networks": ("Headline: networks beside other runtimes", networks),
     "blas": ("Headline: the BLAS beside OpenBLAS", blas),
     "accuracy": ("Headline: results of networks that others trained", accuracy),

@@ -1,45 +1,11 @@
-"""The markdown tables of each bench's record; `python -m bench.tables [NAME ...]` prints records."""
+"""Tables of multi-versioned programs: speed of versions, what choosing one costs, growth, builds."""
 
-import argparse
-import json
 import statistics
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from bench import (
-    arm_ncnn_tables,
-    arm_peers_tables,
-    blas_tables,
-    headline_tables,
-    length_tables,
-    memory_tables,
-    model_tables,
-    paper_tables,
-    records,
-    selection_tables,
-    silicon_tables,
-    simulated_tables,
-    thread_tables,
-    unsure_tables,
-)
-from bench.accelerators import accelerator_tables, gpu_baselines, gpu_record, planner_tables
-from bench.corpus import tables as corpus_tables
 from bench.dispatch import WORDS
-from bench.machine_tables import ir_split, machine_passes
-from bench.record import RESULTS
-from bench.silicon import core_facts
-from bench.silicon.blind_table import blind_errors
-from mavcg.errors import MavcgError
+from bench.tables.markdown import Record, Tables, table
 
-Record = Mapping[str, Any]
 _OVER = {"over generic": "speed_over_generic", "over gcc -O3": "speed_over_gcc_O3"}
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a markdown table whose columns, except the first, are right-aligned."""
-    marks = ["---", *["--:"] * (len(head) - 1)]
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [head, marks, *rows])
 
 
 def versions(record: Record) -> str:
@@ -146,90 +112,11 @@ def launch_cost(record: Record) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def _of_models(show: Callable[[Record, model_tables.Table], str]) -> Callable[[Record], str]:
-    return lambda record: show(record, table)
-
-
-TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
+TABLES: Tables = {
     "versions": ("A kernel's versions on this machine", versions),
     "dispatch": ("What choosing a version costs", dispatch),
     "growth": ("Code growth of six ARM clones", growth),
     "growth_app": ("Code growth of an application of TFLite's size", growth),
     "build_time": ("How long a build takes", build_time),
-    "corpus": (corpus_tables.TITLE, lambda record: corpus_tables.corpus(record, table)),
     "launch_cost": ("What mavcg launch adds to a compiler's CPU time", launch_cost),
-    "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
-    "ir_split": ("Load splitting in LLVM IR beside the machine pass", lambda record: ir_split(record, table)),
-    "silicon": (silicon_tables.TITLE, lambda record: silicon_tables.silicon(record, table)),
-    "silicon_cores": ("Errors against silicon by core", lambda record: core_facts.errors(record, table)),
-    "silicon_blind": ("Errors on projects that no fact was fitted to", lambda record: blind_errors(record, table)),
-    "silicon_simulated": (
-        silicon_tables.SIMULATED_TITLE,
-        lambda record: silicon_tables.simulated(record, table),
-    ),
-    **{
-        name: (title, _of_models(show))
-        for name, (title, show) in {
-            **model_tables.TABLES,
-            **blas_tables.TABLES,
-            **planner_tables.TABLES,
-            **gpu_record.TABLES,
-            **gpu_baselines.TABLES,
-            **accelerator_tables.TABLES,
-            **memory_tables.TABLES,
-            **thread_tables.TABLES,
-            **length_tables.TABLES,
-            **paper_tables.TABLES,
-            **selection_tables.TABLES,
-            **simulated_tables.TABLES,
-            **arm_peers_tables.TABLES,
-            **arm_ncnn_tables.TABLES,
-            **unsure_tables.TABLES,
-            **headline_tables.TABLES,
-        }.items()
-    },
 }
-
-
-def summary(name: str, measured: Record) -> records.Record:
-    """Return the record of what a bench measured.
-
-    Raises: MavcgError where its tables have too many lines.
-    """
-    title, show = TABLES[name]
-    return records.record_of(title, measured, show(measured))
-
-
-def shown(record: records.Record) -> str:
-    """Return a record as markdown: its title, its text and tables, and where they are from."""
-    parts = [part if isinstance(part, str) else records.markdown(part) for part in record.parts]
-    origin = f"{record.kind}; {record.where}; {record.date}; commit {record.commit}; `{record.command}`"
-    return "\n\n".join([f"### {record.title}", *parts, origin]) + "\n"
-
-
-def print_record(name: str, measured: Record) -> None:
-    """Print what a bench measured, all of it or a part, as its record has it."""
-    print(shown(summary(name, measured)))
-
-
-def show_record(name: str, measured: Record, as_json: bool) -> None:
-    """Print what a bench measured as JSON, or as its record has it."""
-    if as_json:
-        print(json.dumps(measured, indent=2))
-    else:
-        print_record(name, measured)
-
-
-def main(arguments: Sequence[str] = ()) -> None:
-    """Print the tables of the records with these names, or of all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of bench/results; all where none is given")
-    names = parser.parse_args(arguments).names or sorted(path.stem for path in RESULTS.glob("*.json"))
-    try:
-        print("\n".join(shown(records.read(RESULTS / f"{name}.json")) for name in names))
-    except MavcgError as error:
-        parser.error(str(error))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,16 +1,14 @@
-"""Markdown tables of the records of threads and memory; bench/tables.py prints them."""
+"""Markdown tables of the records of threads and memory."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
+
 KNOWN = ("speeds known", "no speeds known")
 CUT = ("in parts", "no parts")  # of bench/unequal_layers.py
 
 
-def threads(record: Record, table: Table) -> str:
+def threads(record: Record) -> str:
     """Return the table of the gain of a second thread."""
     rows = [
         [
@@ -27,7 +25,7 @@ def threads(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["network", "one thread", "two", "times as fast", "over the rounds"], rows)
 
 
-def streaming(record: Record, table: Table) -> str:
+def streaming(record: Record) -> str:
     """Return the table of memory bandwidth with one thread and two."""
     by_threads = {(row["source"], row["threads"]): row for row in record["rows"]}
     rows = []
@@ -46,7 +44,7 @@ def streaming(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["what reads", "one thread", "two", "times as much"], rows)
 
 
-def handover(record: Record, table: Table) -> str:
+def handover(record: Record) -> str:
     """Return the table of the cost of sharing a step."""
     rows = [
         [f"{row['row_ns']:.0f} ns", *(f"{row[name]:.0f} ns" for name in ("one_ns", "two_ns", "beside_ns"))]
@@ -57,7 +55,7 @@ def handover(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["a row", "one thread", "two", "of that beside the rows"], rows)
 
 
-def unequal_cores(record: Record, table: Table) -> str:
+def unequal_cores(record: Record) -> str:
     """Return the table of two threads on cores of unequal speed, beside the ideal division."""
     rows = []
     for ratio in dict.fromkeys(step["ratio"] for step in record["steps"]):
@@ -73,10 +71,10 @@ def unequal_cores(record: Record, table: Table) -> str:
     text = f"Measured: time of a step over that of the ideal split; steps of 14 to 224 rows, {record['rounds']} "
     text += "rounds, one thread's rows slowed down by the ratio. Geometric means."
     rows_text = table(["speeds of the two", *KNOWN], rows)
-    return f"{text}\n\n{rows_text}\n\nReal layers, over all ratios:\n\n" + _small_layers(record, table)
+    return f"{text}\n\n{rows_text}\n\nReal layers, over all ratios:\n\n" + _small_layers(record)
 
 
-def _small_layers(record: Record, table: Table) -> str:
+def _small_layers(record: Record) -> str:
     """Return the table of 1x1 convolutions of small images, with their rows in parts and whole: median and worst."""
     over: dict[str, dict[str, list[float]]] = {}
     took: dict[str, list[float]] = {}
@@ -96,7 +94,7 @@ def _small_layers(record: Record, table: Table) -> str:
     return table(["1x1 convolution", "ms", *CUT], rows)
 
 
-def decoder(record: Record, table: Table) -> str:
+def decoder(record: Record) -> str:
     """Return the tables of tokens a second: measured by runtime and threads, and predicted by core."""
     text = (
         f"Measured: tokens a second, one at a time, of a decoder with {record['weights'] / 1e6:.0f} million weights of "
@@ -128,7 +126,7 @@ def decoder(record: Record, table: Table) -> str:
     return "\n\n".join([*parts, table(["board", "core", "one core", "all of them"], predicted)])
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+TABLES: Tables = {
     "threads": ("What a second thread brings", threads),
     "streaming": ("What memory gives one thread and two", streaming),
     "decoder": ("Tokens of a decoder", decoder),

@@ -1,13 +1,9 @@
 """Markdown tables of what the model is unsure of on simulated Arm cores: layers, selections, bands of rows."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, table
 
 
-def unsure_layers(record: Record, table: Table) -> str:
+def unsure_layers(record: Record) -> str:
     """Return how many sure and unsure layers are within 10 % of the simulated time, modelled and simulated alone."""
 
     def part(count: int, of: int) -> str:
@@ -48,7 +44,7 @@ def unsure_layers(record: Record, table: Table) -> str:
     return "\n\n".join([text, table(head, rows)])
 
 
-def simulated_selections(record: Record, table: Table) -> str:
+def simulated_selections(record: Record) -> str:
     """Return networks selected by three kinds of costs, at simulated costs."""
     rows = [
         [
@@ -78,7 +74,7 @@ def simulated_selections(record: Record, table: Table) -> str:
     return "\n\n".join([text, table(head, rows)])
 
 
-def simulated_bands(record: Record, table: Table) -> str:
+def simulated_bands(record: Record) -> str:
     """Return what bands of rows save, as predicted and as simulated."""
     rows = [
         [
@@ -100,7 +96,7 @@ def simulated_bands(record: Record, table: Table) -> str:
     return "\n\n".join([text, table(head, rows)])
 
 
-def simulated_strategies(record: Record, table: Table) -> str:
+def simulated_strategies(record: Record) -> str:
     """Return the simulated times of networks with the engine's own algorithms and with selected primitives."""
     rows = [
         [

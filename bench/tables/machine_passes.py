@@ -1,10 +1,6 @@
 """The tables of bench/results/machine_passes.json as markdown."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+from bench.tables.markdown import Record, Tables, table
 
 # What the README shows; the record holds every kernel on every core.
 SHOWN = ("fp32 8x8", "fp32 8x8, plain C", "fp32 8x12, one step", "int8 8x12 dot, one step")
@@ -15,13 +11,13 @@ _NAMES = tuple(
 _CELL = "{before:.2f}, {what_if_split:.2f}, {what_if_split_scheduled:.2f}, **{after:.2f}**"
 
 
-def machine_passes(record: Record, table: Table) -> str:
+def machine_passes(record: Record) -> str:
     """Return all tables: kernels on cores, a latency, libraries, seconds."""
-    parts = [_kernels(record, table), _latencies(record, table), _libraries(record, table), _seconds(record, table)]
+    parts = [_kernels(record), _latencies(record), _libraries(record), _seconds(record)]
     return "\n\n".join(parts)
 
 
-def _kernels(record: Record, table: Table) -> str:
+def _kernels(record: Record) -> str:
     cells = {(row["core"], row["kernel"]): row for row in record["kernels"]}
     rows = []
     for core in dict.fromkeys(row["core"] for row in record["kernels"]):
@@ -40,7 +36,7 @@ def _kernels(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}{note}"
 
 
-def _latencies(record: Record, table: Table) -> str:
+def _latencies(record: Record) -> str:
     kernels = dict.fromkeys(row["kernel"] for row in record["latencies"])
     cells = {(row["kernel"], row["ldr_x_to_ins"]): row for row in record["latencies"]}
     latencies = sorted({latency for _, latency in cells})
@@ -56,7 +52,7 @@ def _latencies(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["kernel", *(f"{n} cycles" for n in latencies)], rows)
 
 
-def _libraries(record: Record, table: Table) -> str:
+def _libraries(record: Record) -> str:
     cells = {(row["function"], row["label"], row["core"]): row for row in record["libraries"]}
     cores = list(dict.fromkeys(row["core"] for row in record["libraries"]))
     rows = []
@@ -78,7 +74,7 @@ def _short(function: str) -> str:
     return next((name for name in _NAMES if name in function), function[:40])
 
 
-def _seconds(record: Record, table: Table) -> str:
+def _seconds(record: Record) -> str:
     rows = []
     for row in record["seconds"]:
         cells = [
@@ -94,7 +90,7 @@ def _seconds(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["kernel", "heuristic: first, again", "solver: first, again"], rows)
 
 
-def ir_split(record: Record, table: Table) -> str:
+def ir_split(record: Record) -> str:
     """Return the table of kernels' cycles by where loads are split, and of random orders in IR."""
     kernels = dict.fromkeys(row["kernel"] for row in record["kernels"])
     cells = {(row["core"], row["kernel"]): row for row in record["kernels"]}
@@ -129,3 +125,9 @@ def ir_split(record: Record, table: Table) -> str:
     )
     head = ["kernel", "in IR", "in assembly", "without schedulers"]
     return f"{text}\n\n{table(['kernel', *cores], rows)}\n\n{about}\n\n{table(head, kept)}"
+
+
+TABLES: Tables = {
+    "machine_passes": ("Kernels through the machine passes", machine_passes),
+    "ir_split": ("Load splitting in LLVM IR beside the machine pass", ir_split),
+}

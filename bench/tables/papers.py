@@ -1,16 +1,13 @@
-"""Markdown tables of the records that repeat tables of Park's thesis; bench/tables.py prints them."""
+"""Markdown tables of the records that repeat tables of Park's thesis."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bench.paper_names import NETWORKS, group_of
+from bench.tables.markdown import Record, Tables, table
 from mavcg.program.profiling.function_classes import DEPTHWISE, GEMM
 
-Record = Mapping[str, Any]
-Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 
-
-def paper_networks(record: Record, table: Table) -> str:
+def paper_networks(record: Record) -> str:
     """Return the table of the thesis's networks: size, distance from onnxruntime, share of GEMM."""
     cores = list(next((row["arm"] for row in record["rows"].values() if "arm" in row), {}))
     rows = [_row(name, record["rows"][name], cores) for name in NETWORKS if name in record["rows"]]
@@ -67,7 +64,7 @@ def _mean(values: Sequence[float]) -> str:
     return f"{sum(values) / len(values):.0%}" if values else ""
 
 
-def mcpu_sweep(record: Record, table: Table) -> str:
+def mcpu_sweep(record: Record) -> str:
     """Return the table of each core's code on each core, over clang's generic code there."""
     cores, parts = record["cores"], []
     words = {
@@ -95,7 +92,7 @@ def mcpu_sweep(record: Record, table: Table) -> str:
     return "\n\n".join([text, *parts])
 
 
-def mcpu_sweep_host(record: Record, table: Table) -> str:
+def mcpu_sweep_host(record: Record) -> str:
     """Return the table of the same sweep on this machine, for kernels that ran."""
     compilers = list(dict.fromkeys(compiler for row in record["rows"] for compiler in row["ways"]))
     rows = [
@@ -110,7 +107,7 @@ def mcpu_sweep_host(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["compiler and core", *(r["kernel"] for r in record["rows"])], rows)
 
 
-def plan_run(record: Record, table: Table) -> str:
+def plan_run(record: Record) -> str:
     """Return the table of plans run on this machine: the thesis's search beside fixed policies."""
     planners = list(record["rows"][0]["seconds"])
     rows = []
@@ -131,7 +128,7 @@ def plan_run(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+TABLES: Tables = {
     "paper_networks": ("Networks of Park's thesis and their share of GEMM", paper_networks),
     "plan_run": ("Plans run on this machine", plan_run),
     "mcpu_sweep": ("Code for every core on every core of Arm", mcpu_sweep),
