@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.arm_peers import say
-from bench.arm_programs import simulated_program
+from bench.arm_programs import run_options, simulated_program
 from bench.arm_root import root_of, site_packages
 from bench.record import facts, measured_or_none, write
 from bench.tables.arm_ncnn import FACTS, published
@@ -61,14 +61,11 @@ def with_row(known: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
 
 def main(arguments: Sequence[str]) -> None:
     """Simulate what the arguments name, and write the rows and the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = run_options(__doc__)
     parser.add_argument("--params", type=Path, metavar="DIR", help="folder of the networks' .param files")
     parser.add_argument("--nets", default=",".join(FACTS["sides"]), help="networks of ncnn's benchmark (%(default)s)")
     parser.add_argument("--cores", default=",".join(CORES), help="(%(default)s)")
-    parser.add_argument("--every", type=int, default=0, help="time a sample in every so many instructions; default all")
     parser.add_argument("--again", action="store_true", help="simulate rows again that are there already")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file, and no record")
-    parser.add_argument("--table", action="store_true", help="print what was simulated before")
     options = parser.parse_args(arguments)
     try:
         _run(options)

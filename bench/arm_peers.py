@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.arm_programs import BOARDS, simulated, simulated_library
+from bench.arm_programs import BOARDS, run_options, simulated, simulated_library
 from bench.arm_root import debian, site_packages
 from bench.peer_models import prepared
 from bench.peers import difference, model_name
@@ -136,7 +136,7 @@ def _known_rows(path: Path | None) -> list[dict[str, Any]]:
 
 def main(arguments: Sequence[str]) -> None:
     """Simulate what the arguments name, and write the rows and the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = run_options(__doc__)
     parser.add_argument("--nets", default=",".join(NETWORKS), help="networks of bench.models (%(default)s)")
     parser.add_argument("--cores", default=",".join(CORES), help=f"of {', '.join(BOARDS)} (%(default)s)")
     parser.add_argument(
@@ -147,13 +147,10 @@ def main(arguments: Sequence[str]) -> None:
         default=",".join(DTYPES),
         help="of f32 and f16; f16 of ncnn, mnn and mavcg (%(default)s)",
     )
-    parser.add_argument("--every", type=int, default=0, help="time a sample in every so many instructions; default all")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file, and no record")
     parser.add_argument(
         "--missing", action="store_true", help="leave out rows that are there already, as after a run that was cut off"
     )
     parser.add_argument("--prepare", action="store_true", help="fetch and convert only")
-    parser.add_argument("--table", action="store_true", help="print what was simulated before")
     options = parser.parse_args(arguments)
     try:
         _run(options)

@@ -1,5 +1,6 @@
 """Simulated runs of other runtimes and of mavcg's libraries in qemu, between two calls of getppid."""
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -32,6 +33,15 @@ BOARDS = {
 MARK = "getppid"  # called before and after the simulated run (bench/arm_peers_run.py, arm_ncnn_run.py, arm_library.c)
 _HERE = Path(__file__).resolve().parent
 _TARGET = "aarch64-linux-gnu.2.17"
+
+
+def run_options(description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a command that simulates runs: how much is timed, and where the rows go."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every", type=int, default=0, help="time a sample in every so many instructions; default all")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file, and no record")
+    parser.add_argument("--table", action="store_true", help="print what was simulated before")
+    return parser
 
 
 def simulated(core: Core, runtime: str, dtype: str, model: Path, every: int) -> tuple[ProcessSimulation, list[Any]]:
