@@ -36,6 +36,7 @@ from mavcg.choose.algorithms.select_network import SelectQuestion, select_networ
 from mavcg.choose.algorithms.select_workers import board_of
 from mavcg.choose.algorithms.strategies import Selected
 from mavcg.choose.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
+from mavcg.graph.layout import dense_strides
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.kernels.builder.emit import kernel_name
@@ -47,7 +48,7 @@ from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
-from mavcg.specs.kernel import KernelSpec, View, dense_strides
+from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target

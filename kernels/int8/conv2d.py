@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.nest import collapse
 from mavcg.kernels.builder.quantize import epilogue_of, limits, sum_of
 from mavcg.kernels.conv.depthwise import MOST_TAPS
@@ -25,7 +26,7 @@ from mavcg.kernels.int8.register_tile import GROUP, U8_LARGEST, SumRun, sums_in_
 from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors, packed_terms
 from mavcg.kernels.int8.tile import LARGEST_REAL
 from mavcg.kernels.tensor.copies import CopySpec
-from mavcg.specs.kernel import Operand, Packing, Step, View, dense_strides
+from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import in_pieces
 

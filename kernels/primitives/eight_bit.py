@@ -13,10 +13,11 @@ import numpy as np
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.quantize import limits
 from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.int8.conv2d import FLIP_WORDS, IM2ROW, im2row_steps, lower_qconv2d
-from mavcg.specs.kernel import Array, Operand, Packing, Step, View, dense_strides
+from mavcg.specs.kernel import Array, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.primitive import (
     F32_BYTES,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.emit import (
     address,
     const,
@@ -33,7 +34,7 @@ from mavcg.kernels.builder.nest import (
     store_lanes,
 )
 from mavcg.kernels.builder.run_numbers import load_numbers, times
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words, dense_strides
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 

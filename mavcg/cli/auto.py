@@ -113,7 +113,7 @@ auto = command_of("auto", AutoOptions, run_auto)
 
 def _auto_request(options: AutoOptions) -> "AutoRequest":
     """Return the settings of mavcg.toml and the options. Raises: MavcgError for settings that rounds cannot use."""
-    from mavcg.hosts.host import HOST
+    from mavcg.hardware.board import HOST
     from mavcg.program.auto_steps import AutoRequest
     from mavcg.program.buildfile import FILE_NAME, ProfileTable, library_of_folder, read_project
 

@@ -80,8 +80,8 @@ def assume_machine(
     If no machine is named, a partial build is for this machine, and a build with a target gets the generic version
     alone. Any other build is left without a machine, and make_model_request refuses it.
     """
+    from mavcg.hardware.board import HOST
     from mavcg.hardware.core import GENERIC
-    from mavcg.hosts.host import HOST
 
     if board is not None or cores is not None or not (partial or target):
         return board, cores, ""

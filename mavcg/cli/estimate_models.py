@@ -10,7 +10,7 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     from mavcg.choose.predict.report import prediction_json, show_prediction
     from mavcg.choose.predict.timeline import write_timeline
     from mavcg.drawing.svg_plots import check_plot
-    from mavcg.hosts.host import HOST
+    from mavcg.hardware.board import HOST
     from mavcg.lab.simulate.simulated_layers import simulated_steps
     from mavcg.model.estimating import board_of, board_part, measured_ms, predict_file
     from mavcg.model.sizes import parse_shapes

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.board import HOST, Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import AssumedFact, BoardModel, CoreModel, no_cores
 from mavcg.hardware.core_rates import timing_rates, x86_rates
@@ -22,8 +22,6 @@ from mavcg.profiles.load import files, read_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.kernel import F32_BYTES
 from mavcg.toolchain.target import Target, parse_target
-
-HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/hosts, which is above
 
 CACHES = ("caches.l1d_bytes", "caches.l2_bytes")  # facts of a core's file
 TYPICAL_CORES = 4  # cores of a type, if no board is given
@@ -235,7 +233,7 @@ def _levels(
 
 def _remedy(board: Board, key: str) -> str:
     if board.name == HOST:
-        return f"give it in a file for {HOST_FACTS_VARIABLE}"
+        return "give it in a file for MAVCG_HOST_FACTS"
     if key == "fma_per_cycle":
         return "add the timing of its multiply-add to the core's file"
     return f"add {key} to boards/{board.name}.toml"

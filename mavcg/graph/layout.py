@@ -1,10 +1,19 @@
-"""Layouts of images in memory, and the shapes of tensors in each layout."""
+"""Strides of dense tensors; layouts of images in memory, and the shapes of tensors in each layout."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
 
 from mavcg.graph.parts import Array
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the row-major strides of a dense array, in elements."""
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * shape[i + 1]
+    return tuple(strides)
 
 
 class Layout(StrEnum):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+HOST = "host"  # name of this machine as a board; mavcg/hosts knows its facts
+
 
 @dataclass(frozen=True)
 class Cluster:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.board import HOST, Board, Cluster
 from mavcg.hardware.core import GENERIC
 from mavcg.profiles.load import load_board
 from mavcg.runtime.binding import detect
@@ -12,8 +12,6 @@ from mavcg.toolchain.target import host_target
 
 if TYPE_CHECKING:
     from mavcg.hosts.facts import CoreFacts
-
-HOST = "host"
 
 
 def find_board(name: str) -> Board:

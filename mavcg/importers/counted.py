@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from mavcg.graph.layout import dense_strides
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counts import Count
 from mavcg.importers.value import Value, constant
-from mavcg.specs.kernel import dense_strides
 
 
 def true_places(call: NodeCall, flags: Value) -> Value:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.graph.layout import dense_strides
 from mavcg.importers.call import NodeCall
 from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.value import Value, constant
-from mavcg.specs.kernel import dense_strides
 
 _INDEX_TYPES = ("i32", "i64")
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph, Node, fresh_name
+from mavcg.graph.layout import dense_strides
 from mavcg.memory.loop_storage import next_in_place, prepare_loops, span_of
 from mavcg.ops import make_node
 from mavcg.ops.loops import OUTSIDE, LoopRange, loop_levels, loop_ranges
-from mavcg.specs.kernel import View, dense_strides
+from mavcg.specs.kernel import View
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
 IN_PLACE = frozenset(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mavcg.console.arrays import load_array_file
 from mavcg.errors import MavcgError
+from mavcg.files.array_file import read_arrays
 from mavcg.graph import DTYPES, Array, Graph, TensorType
 
 SEED = "seed"
@@ -86,7 +86,7 @@ def _files(folder: Path) -> Sequence[Path]:
 def _read_set(path: Path, types: Mapping[str, TensorType]) -> list[Array]:
     """Read a set of inputs: a .npz file has an array for each input by name, a .npy file that of the only input."""
     option = f"--calibrate: {path}"
-    loaded = load_array_file(str(path), option)
+    loaded = read_arrays(path, option, "give a .npy or .npz file")
     arrays: Mapping[str, Array]
     if isinstance(loaded, Mapping):
         arrays = loaded

@@ -23,9 +23,9 @@ from mavcg.cost.board_model import board_model, with_half_arithmetic
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
-from mavcg.hardware.board import Board
+from mavcg.hardware.board import HOST, Board
 from mavcg.hardware.core_model import BoardModel, CoreModel
-from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.model.dump import dump

@@ -11,10 +11,10 @@ from mavcg.choose.algorithms.select_model import ENGINE
 from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.errors import MavcgError
-from mavcg.hardware.board import Board
+from mavcg.hardware.board import HOST, Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.feature_levels import parse_levels
-from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import find_board, measured_host_board
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.model.aar import check_aar

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError, ProfileError, ToolError
-from mavcg.hardware.board import Board, Cluster
-from mavcg.hosts.host import HOST
+from mavcg.hardware.board import HOST, Board, Cluster
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.program.buildfile import PROFILE_NAME, ProfileTable, ProjectFile
 from mavcg.program.project_commands import PROFILING, run_command

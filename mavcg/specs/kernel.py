@@ -7,7 +7,6 @@ calling thread.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType
+from mavcg.graph.layout import dense_strides
 from mavcg.hardware.machine import Machine as Machine
 from mavcg.specs.count import Count
 from mavcg.specs.packed_constant import WHOLE_WEIGHTS, PackedConstant, WeightParts
@@ -57,14 +57,6 @@ class View:
             length == 1 or have == want
             for length, have, want in zip(self.shape, self.strides, dense_strides(self.shape), strict=True)
         )
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the row-major strides of a dense array, in elements."""
-    strides = [1] * len(shape)
-    for i in range(len(shape) - 2, -1, -1):
-        strides[i] = strides[i + 1] * shape[i + 1]
-    return tuple(strides)
 
 
 def dense_view(tensor: TensorType) -> View:

@@ -10,7 +10,6 @@ from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.layout import Layout, image_shape, lay_out, same_order
 from mavcg.passes.graph.layout_forms import in_layout, is_entry, layouts_of
 from mavcg.passes.graph.rewrite import Rewrite
-from mavcg.specs.kernel_symbol import pair_text
 
 Chain = tuple[Layout, ...]
 
@@ -174,8 +173,8 @@ class _Legaliser:
         shape = image_shape(chosen.layout_out, out_c, out_h, out_w, self.choice.block, n)
         if self.new.types[output] != TensorType("f32", shape):
             raise MavcgError(
-                f"node '{node.origin or node.output}': a pad of {pair_text(chosen.pads)} on %{chosen.image} makes "
-                f"{self.new.types[output]} where {self.old.types[node.output]} in {chosen.layout_out} is needed"
+                f"node '{node.origin or node.output}': pads of {chosen.pads} on %{chosen.image} "
+                f"make {self.new.types[output]} where {self.old.types[node.output]} in {chosen.layout_out} is needed"
             )
         self._set(node.output, chosen.layout_out, output)
 

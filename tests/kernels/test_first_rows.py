@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import PadBorder
-from mavcg.specs.kernel import Machine, Operand, Step, View, dense_strides
+from mavcg.specs.kernel import Machine, Operand, Step, View
 from mavcg.specs.row_kernel import RowKernel, transpose_image
 from tests.kernels.conftest import Compiled, RunNode, host_machines
 

@@ -8,6 +8,7 @@ import pytest
 from mavcg.assembly.tuning import tune_version
 from mavcg.assembly.version_tuning import TuningJob
 from mavcg.choose.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.int8.specs import QConv2d
@@ -16,7 +17,7 @@ from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.passes.asm.models.main_loop import main_loop
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.specs.kernel import KernelSpec, View, dense_strides
+from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target

@@ -169,7 +169,8 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
         return [(find_accelerator(accelerator), ())]
     from mavcg.accelerators.plans.request import core_accelerator
     from mavcg.cost.board_model import core_models
-    from mavcg.hosts.host import HOST, find_board, measured_host_board
+    from mavcg.hardware.board import HOST
+    from mavcg.hosts.host import find_board, measured_host_board
 
     assert board is not None
     planned = measured_host_board() if board == HOST else find_board(board)

@@ -7,7 +7,7 @@ from typing import Any
 from mavcg.choose.algorithms.choice import Alternative, Problem
 from mavcg.choose.algorithms.strategies import Selected, select
 from mavcg.errors import MavcgError
-from mavcg.hosts.host import HOST
+from mavcg.hardware.board import HOST
 from mavcg.kernels.primitives.foreign_gemm import FAMILY, foreign_primitives
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.primitive import Primitive

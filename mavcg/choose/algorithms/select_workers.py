@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from mavcg.cost.board_model import core_model, core_models
 from mavcg.errors import MavcgError
-from mavcg.hardware.board import Board
+from mavcg.hardware.board import HOST, Board
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import find_board, measured_host_board
 
 
 def board_of(name: str) -> Board:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mavcg.graph.layout import dense_strides
 from mavcg.importers.indices import gather_along
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.value import Value, constant
-from mavcg.specs.kernel import dense_strides
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.layout import dense_strides
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
@@ -13,7 +14,6 @@ from mavcg.importers.onnx_ops.images import PaddedWindow
 from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
-from mavcg.specs.kernel import dense_strides
 
 
 def _zeros(call: OnnxCall, shape: tuple[int, ...], dtype: str) -> Value:

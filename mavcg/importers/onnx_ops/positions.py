@@ -12,10 +12,10 @@ from functools import partial, reduce
 
 import numpy as np
 
+from mavcg.graph.layout import dense_strides
 from mavcg.importers import indices
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.value import Value, constant
-from mavcg.specs.kernel import dense_strides
 
 CUBIC = -0.75  # the parameter of cubic interpolation that ONNX fixes for GridSample
 

@@ -11,11 +11,11 @@ from mavcg.choose.algorithms.costs.threads import threaded_costs
 from mavcg.choose.algorithms.network import Network
 from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
-from mavcg.hardware.board import Board
+from mavcg.hardware.board import HOST, Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cpu_list import cpus_text
-from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import find_board, measured_host_board
 from mavcg.lab.runners.bench_run import BenchOptions
 from mavcg.lab.runners.core_cpus import cpus_of, differences, hints
 from mavcg.lab.runners.facts import MachineFacts

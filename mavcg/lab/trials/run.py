@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from mavcg.choose.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.errors import MavcgError
+from mavcg.hardware.board import HOST
 from mavcg.hardware.core import GENERIC
 from mavcg.hosts.foreign_library import sgemm_address
-from mavcg.hosts.host import HOST, host_board
+from mavcg.hosts.host import host_board
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.foreign_gemm import foreign_libraries

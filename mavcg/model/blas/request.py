@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.hardware.board import HOST
 from mavcg.hardware.feature_levels import parse_levels
-from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import find_board, measured_host_board
 from mavcg.model.blas.library import BlasRequest, check_output
 from mavcg.objects.elf import open_elf
 from mavcg.profiles.load import cores_for

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.int8.register_tile import choose_tiling, cut_pairs, form_of
 from mavcg.kernels.int8.specs import QConv2d, packed_terms
-from mavcg.specs.kernel import Machine, View, dense_strides
+from mavcg.specs.kernel import Machine, View
 
 CORE = Machine("core", "aarch64", "cortex-a715", dot_product=True, matrix_product=True)
 

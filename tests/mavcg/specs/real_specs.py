@@ -15,6 +15,7 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.layout import dense_strides
 from mavcg.graph.parts import TensorType
 from mavcg.importers.load import import_model
 from mavcg.kernels.primitives.convert import conversions, lower_conversion
@@ -23,7 +24,7 @@ from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.registry import lower
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.foreign_library import ForeignLibrary
-from mavcg.specs.kernel import KernelSpec, Packing, View, dense_strides, dense_view
+from mavcg.specs.kernel import KernelSpec, Packing, View, dense_view
 from mavcg.specs.primitive import Scenario
 from tests.kernels.primitives.cases import EPILOGUES, scenarios_of
 

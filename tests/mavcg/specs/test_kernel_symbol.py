@@ -12,11 +12,12 @@ pytest.importorskip("onnx")
 
 from mavcg.choose.lowering.kernel_code import version_symbol  # noqa: E402
 from mavcg.errors import MavcgError  # noqa: E402
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.emit import kernel_name  # noqa: E402
 from mavcg.kernels.conv.spec import Conv2d  # noqa: E402
 from mavcg.kernels.primitives.registry import all_primitives  # noqa: E402
 from mavcg.kernels.registry import emitters  # noqa: E402
-from mavcg.specs.kernel import KernelSpec, View, dense_strides  # noqa: E402
+from mavcg.specs.kernel import KernelSpec, View  # noqa: E402
 from mavcg.specs.kernel_symbol import KernelSymbol, parse_kernel_symbol, symbol_text, window_text  # noqa: E402
 from tests.mavcg.specs.real_specs import (  # noqa: E402
     GRAPHS,

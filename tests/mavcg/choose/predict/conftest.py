@@ -11,9 +11,10 @@ from mavcg.choose.predict.kernel_cycles import WORK, KernelModel
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
+from mavcg.graph.layout import dense_strides
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.specs.kernel import Machine, View, dense_strides
+from mavcg.specs.kernel import Machine, View
 from tests.mavcg.hardware.some_core import some_core
 
 NEON = Machine("core", "aarch64", "generic", ("+neon",))

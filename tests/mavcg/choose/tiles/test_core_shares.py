@@ -8,11 +8,12 @@ from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_of
 from mavcg.cost.guided_chunks import MOST_CORE_SHARE, core_shares
+from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import cores_for, load_board
-from mavcg.specs.kernel import KernelSpec, View, dense_strides
+from mavcg.specs.kernel import KernelSpec, View
 from mavcg.toolchain.target import parse_target
 
 
