@@ -1,6 +1,6 @@
 """A block of keys of an attention: scores of a group of queries, their exponentials, and sums of weighted values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from mavcg.kernels.builder.emit import (
     f32_splat,
     fma,
     for_range,
+    index_value,
     load_vector,
     repeat,
     scale_index,
@@ -29,9 +30,11 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, tanh
 from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
+_Element: TypeAlias = tuple[Values, Value]  # an element of each key of a tile, in all lanes; its number in the head
 _UNROLL = 4  # elements of a head whose products are emitted without a loop; a vector of AArch64
 
 
@@ -162,20 +165,23 @@ class _Block:
         item, (_, key_step, _, stride) = DTYPES[spec.cache_dtype].itemsize, spec.key
         rows = [address(b, self.block.pointers["key"], scale_index(b, key, key_step * item)) for key in keys]
 
-        def terms(at: Value, count: int, sums: Values) -> Values:
-            new = list(sums)
+        def steps(index: Value | int, count: int) -> Iterator[_Element]:
+            """Emit the loads of neighbouring elements of the keys, a step each."""
+            at = index_value(index)
             elements = [
                 self._in_all_lanes(address(b, row, scale_index(b, at, stride * item)), count, stride) for row in rows
             ]
-            for i in range(count):
-                queries = self._load(self.scratch.queries, b.add(at, const(i)))
-                for number in range(len(new)):
-                    key, at_vector = divmod(number, vectors)
-                    new[number] = fma(b, elements[key][i], queries[at_vector], new[number], "score")
-            return tuple(new)
+            return ((of_keys, b.add(at, const(i))) for i, of_keys in enumerate(zip(*elements, strict=True)))
 
+        products: ProductLoop[_Element] = ProductLoop(
+            b,
+            SumTile(len(keys), vectors),
+            lambda step: step[0],
+            lambda step: self._load(self.scratch.queries, step[1]),
+            lambda total, element, query, *_: fma(b, element, query, total, "score"),
+        )
         initial = tuple(value for key in keys for value in self._masks(key))
-        sums = self._in_steps(spec.sizes[0], _UNROLL, terms, initial)
+        sums = products.run(spec.sizes[0], _UNROLL, steps, initial)
         largest = list(maxima)
         for number, key in enumerate(keys):
             row = [self._cap_score(score) for score in sums[number * vectors : (number + 1) * vectors]]
@@ -184,15 +190,6 @@ class _Block:
                 store_vector(b, seen[i], place)
                 largest[i] = b.select(b.fcmp_ordered(">", seen[i], largest[i]), seen[i], largest[i])
         return tuple(largest)
-
-    def _in_steps(self, count: int, step: int, terms: Callable[[Value, int, Values], Values], sums: Values) -> Values:
-        """Emit terms(first, number of terms, sums) for `count` terms, `step` in each iteration, then the rest."""
-        whole = count // step * step
-        if whole:
-            sums = for_range(
-                self.b, const(0), const(whole), step, sums, lambda at, carried: terms(at, step, carried), "k"
-            )
-        return terms(const(whole), count - whole, sums) if count > whole else sums
 
     def _masks(self, key: Value) -> list[Value]:
         """Return what the mask adds to the scores of a key of the block."""
@@ -259,20 +256,23 @@ class _Block:
         values = address(b, self.block.pointers["value"], scale_index(b, first, stride * item))
         rows = [self._vectors(self.scratch.outputs, b.add(first, const(i))) for i in range(count)]
 
-        def key(number: Value, sums: Values) -> Values:
-            weights = self._load(self.scratch.scores, number)
-            place, new = address(b, values, scale_index(b, number, step * item)), list(sums)
-            for i, element in enumerate(self._elements(place, count, stride)):
-                for at, weight in enumerate(weights):
-                    new[i * vectors + at] = fma(b, element, weight, new[i * vectors + at], "out")
-            return tuple(new)
+        def elements(number: Value) -> Iterator[Value]:
+            yield from self._elements(address(b, values, scale_index(b, number, step * item)), count, stride)
 
+        products: ProductLoop[Value] = ProductLoop(
+            b,
+            SumTile(count, vectors),
+            elements,
+            lambda number: self._load(self.scratch.scores, number),
+            lambda total, element, weight, *_: fma(b, element, weight, total, "out"),
+        )
         scaled = [
             b.fmul(load_vector(b, place, factor.type), factor)
             for row in rows
             for place, factor in zip(row, factors, strict=True)
         ]
-        sums = for_range(b, const(0), self.block.used, 1, scaled, key, "weighted")
+        keys = self.block.used
+        sums = products.loop(const(0), keys, 1, lambda key, _: (index_value(key),), scaled, "weighted")
         for place, total in zip((place for row in rows for place in row), sums, strict=True):
             store_vector(b, total, place)
 

@@ -4,7 +4,7 @@ A channel's sum of a block is two chains of fma, of terms with even and odd numb
 packed, which are added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,15 +21,16 @@ from mavcg.kernels.builder.emit import (
     const,
     f32_splat,
     fma,
-    for_range,
+    index_value,
     number,
     scale_index,
     splat,
 )
+from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
 from mavcg.specs.kernel import F32_BYTES
 
 Value: TypeAlias = ir.Value
-CHAINS = 2  # partial sums of a block
+PARTIAL_SUMS = 2  # of a channel's sum of a block
 
 
 @dataclass(frozen=True)
@@ -69,48 +70,58 @@ class FloatLines:
     terms: int
 
 
+@dataclass(frozen=True)
+class _Term:
+    """A term of a unit of 32 bits, at bit `shift` of each word. places: of the unit's first activations.
+
+    Without words and places it adds nothing, and has its turn among the chains all the same.
+    """
+
+    number: int
+    shift: int
+    words: Sequence[Value]
+    places: Sequence[Value]
+
+
 def add_float_block(w: PanelWeights, weights: Value, x: FloatLines, acc: Values) -> Values:
     """Return sums [line * vectors + vector] plus those of a block of f32 activations."""
-    b, form = w.b, w.form
+    b, form, typ = w.b, w.form, ir.VectorType(I32, w.lanes)
     if form.zeros:
         zeros = [b.uitofp(w.zero_points(weights, v), ir.VectorType(F32, w.lanes)) for v in range(w.vectors)]
     else:
         zeros = [f32_splat(form.middle, w.lanes)] * w.vectors
-    start: Values = (f32_splat(0.0, w.lanes),) * (len(acc) * CHAINS)
+    mask = ir.Constant(typ, [(1 << form.bits) - 1] * w.lanes)
 
-    def add_units(first: Value, used: int, chains: Values) -> Values:
-        """Emit `used` terms from a unit's first on."""
+    def terms(index: Value | int, count: int) -> Iterator[_Term]:
+        """Emit the loads of a unit's words; yield its terms in the order in which they are packed, `count` of them."""
+        first = index_value(index)
         unit = address(b, weights, scale_index(b, first, form.panel * UNIT_BYTES // form.unit_terms))
         here = [address(b, place, scale_index(b, first, x.step * F32_BYTES)) for place in x.places]
-        return _unit_products(w, unit, FloatLines(here, x.step, used), zeros, chains)
-
-    unit = form.unit_terms
-    whole = x.terms // unit * unit
-    chains = for_range(b, const(0), const(whole), unit, start, lambda i, c: add_units(i, unit, c), "unit")
-    if x.terms > whole:
-        chains = add_units(const(whole), x.terms - whole, chains)
-    pairs = zip(chains[::CHAINS], chains[1::CHAINS], strict=True)
-    totals = [b.fadd(x, y) for x, y in pairs]
-    return tuple(fma(b, total, w.scale(weights, i % w.vectors), acc[i]) for i, total in enumerate(totals))
-
-
-def _unit_products(w: PanelWeights, unit: Value, x: FloatLines, zeros: Sequence[Value], chains: Values) -> Values:
-    """Return the chains plus the terms of a unit."""
-    b, bits, typ = w.b, w.form.bits, ir.VectorType(I32, w.lanes)
-    results = list(chains)
-    words = [b.load(address(b, unit, v * w.lanes * UNIT_BYTES), name="w", align=1, typ=typ) for v in range(w.vectors)]
-    mask = ir.Constant(typ, [(1 << bits) - 1] * w.lanes)
-    for position, shift in enumerate(range(0, 32, bits)):
-        term = position // 2 + position % 2 * UNIT_BYTES if bits == 4 else position  # packing.py
-        if term >= x.terms:
-            continue
-        inputs = [
-            b.load(address(b, place, term * x.step * F32_BYTES), name="x", align=4, typ=F32) for place in x.places
+        words = [
+            b.load(address(b, unit, v * w.lanes * UNIT_BYTES), name="w", align=1, typ=typ) for v in range(w.vectors)
         ]
-        for v, word in enumerate(words):
-            numbers = b.and_(b.lshr(word, number(word, shift)), mask) if shift else b.and_(word, mask)
-            weight = b.fsub(b.sitofp(numbers, zeros[v].type), zeros[v])
-            for line, value in enumerate(inputs):
-                chain = (line * w.vectors + v) * CHAINS + position % CHAINS
-                results[chain] = fma(b, splat(b, value, w.lanes), weight, results[chain])
-    return tuple(results)
+        for position, shift in enumerate(range(0, 32, form.bits)):
+            term = position // 2 + position % 2 * UNIT_BYTES if form.bits == 4 else position  # packing.py
+            yield _Term(term, shift, words, here) if term < count else _Term(term, shift, (), ())
+
+    def activations(term: _Term) -> Iterator[Value]:
+        for place in term.places:
+            yield b.load(address(b, place, term.number * x.step * F32_BYTES), name="x", align=4, typ=F32)
+
+    def factors(term: _Term) -> Iterator[Value]:
+        for word, zero in zip(term.words, zeros, strict=False):
+            bits = b.and_(b.lshr(word, number(word, term.shift)), mask) if term.shift else b.and_(word, mask)
+            yield b.fsub(b.sitofp(bits, zero.type), zero)
+
+    def multiply_add(total: Value, value: Value, factor: Value, line: int, v: int) -> Value:
+        return fma(b, splat(b, value, w.lanes), factor, total)
+
+    tile = SumTile(len(x.places), w.vectors, holds_left=True, chains=PARTIAL_SUMS, order=(ROWS, COLUMNS, CHAINS))
+    products = ProductLoop(b, tile, activations, factors, multiply_add)
+    chains: Values = (f32_splat(0.0, w.lanes),) * (len(acc) * PARTIAL_SUMS)
+    whole = x.terms // form.unit_terms * form.unit_terms
+    chains = products.loop(const(0), const(whole), form.unit_terms, terms, chains, "unit")
+    if x.terms > whole:
+        chains = products.terms(terms(whole, x.terms - whole), chains)
+    totals = [b.fadd(even, odd) for even, odd in zip(chains[::PARTIAL_SUMS], chains[1::PARTIAL_SUMS], strict=True)]
+    return tuple(fma(b, total, w.scale(weights, i % w.vectors), acc[i]) for i, total in enumerate(totals))

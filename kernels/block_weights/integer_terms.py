@@ -5,7 +5,7 @@ terms, which all partial sums of 16 bits hold: of eight products of two neighbou
 Activations of several lines come in pairs of lines (spec.py), of which products of matrices take eight terms at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -14,11 +14,13 @@ from mavcg.kernels.block_weights.packing import UNIT_BYTES, BlockFormat
 from mavcg.kernels.block_weights.spec import PAIR_TERMS
 from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, broadcast_lane, call_intrinsic, number, splat
 from mavcg.kernels.builder.nest import shuffle
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.int8.micro_kernel import MADD, MADDUBS
 from mavcg.kernels.int8.register_tile import MATRIX_GROUP, ProductForm, form_of
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
+_Group: TypeAlias = tuple[int, tuple[Value, ...]]  # number of a group of activations; its factors, of each vector
 CHUNK_TERMS = 32
 GROUP = 4  # neighbouring terms of a channel in 32 bits of 8-bit numbers
 WIDE_WORDS = 4  # groups of activations in a load of 16 bytes, of which NEON multiplies by lane
@@ -97,26 +99,32 @@ class IntegerTerms:
 
         panel: its first unit. places: its activations, of each line or pair. terms: of the chunk, a multiple of 8.
         """
-        x = _Activations(self.b, places, terms, self.lanes, self.kind in ("sdot", "mull"), self.paired)
+        b, form = self.b, self.weights
+        x = _Activations(b, places, terms, self.lanes, self.kind in ("sdot", "mull"), self.paired)
         if self.form.matrix:
             return self._add_matrices(totals, panel, x, terms)
         in_16_bits = self.kind == "maddubs" or (self.kind == "mull" and not self.signed)
-        several = self.split and (self.weights.bits == 8 or (not in_16_bits and len(totals) < FEWEST_CHAINS))
-        acc: dict[tuple[int, int], Value] = {}
-        if self.kind in ("sdot", "vnni"):
-            acc = {(i, 0): total for i, total in enumerate(totals)}
-        of_unit = self.weights.unit_terms // GROUP
-        for unit in range(terms // self.weights.unit_terms):
-            numbers = [self._numbers(panel, unit, v) for v in range(self.vectors)]
-            for half in range(len(numbers[0])):
-                for line in range(self.lines):
-                    group = x.group(line, unit * of_unit + half % of_unit)
-                    for v in range(self.vectors):
-                        key = line * self.vectors + v, half if several else 0
-                        acc[key] = self.add_products(acc.get(key), numbers[v][half], group)
-        return tuple(
-            self._total(total, [acc[i, half] for half in range(1 + several)]) for i, total in enumerate(totals)
+        several = self.split and (form.bits == 8 or (not in_16_bits and len(totals) < FEWEST_CHAINS))
+        of_unit = form.unit_terms // GROUP
+
+        def groups() -> Iterator[_Group]:
+            """Emit the loads of units; yield each half of them with the number of its first group of activations."""
+            for unit in range(terms // form.unit_terms):
+                numbers = zip(*(self._numbers(panel, unit, v) for v in range(self.vectors)), strict=True)
+                for half, of_vectors in enumerate(numbers):
+                    yield unit * of_unit + half % of_unit, of_vectors
+
+        products: ProductLoop[_Group] = ProductLoop(
+            b,
+            SumTile(self.lines, self.vectors, chains=1 + several),
+            lambda group: (x.group(line, group[0]) for line in range(self.lines)),
+            lambda group: group[1],
+            lambda total, group, numbers, *_: self.add_products(total, numbers, group),
         )
+        # Products of four terms are added to a total as they are; those of other kinds begin anew, without a sum.
+        start = totals if self.kind in ("sdot", "vnni") else (None,) * len(totals)
+        parts = products.terms(groups(), (*start, *(None,) * (several * len(totals))))
+        return tuple(self._total(total, parts[i :: len(totals)]) for i, total in enumerate(totals))
 
     def _numbers(self, panel: Value, unit: int, v: int) -> list[Value]:
         """Return the bytes of a vector's units as factors: halves of bytes, or whole ones."""
@@ -129,19 +137,25 @@ class IntegerTerms:
 
     def _add_matrices(self, totals: Values, panel: Value, x: "_Activations", terms: int) -> Values:
         """Return totals plus a chunk's products of two channels' and two lines' eight terms."""
-        b, results = self.b, list(totals)
-        name = f"llvm.aarch64.neon.{self.kind}.v4i32.v16i8"
+        b, name = self.b, f"llvm.aarch64.neon.{self.kind}.v4i32.v16i8"
         each = PAIR_TERMS // self.weights.unit_terms
-        for eight in range(terms // PAIR_TERMS):
+
+        def halves(eight: int) -> Iterator[Value]:
+            """Yield the eight terms of two channels, of each half of a vector."""
             for v in range(self.vectors):
                 low, high = (part for i in range(each) for part in self._numbers(panel, eight * each + i, v))
                 near, far = (b.bitcast(part, ir.VectorType(I32, self.lanes)) for part in (low, high))
-                for half, lanes in enumerate(((0, 4, 1, 5), (2, 6, 3, 7))):  # zip1, zip2
-                    channels = b.bitcast(shuffle(b, near, far, lanes), low.type)
-                    for pair in range(len(x.places)):
-                        i = (pair * self.vectors + v) * 2 + half
-                        results[i] = call_intrinsic(b, name, results[i].type, results[i], channels, x.pair(pair, eight))
-        return tuple(results)
+                for lanes in ((0, 4, 1, 5), (2, 6, 3, 7)):  # zip1, zip2
+                    yield b.bitcast(shuffle(b, near, far, lanes), low.type)
+
+        products: ProductLoop[int] = ProductLoop(
+            b,
+            SumTile(len(x.places), self.columns, holds_left=True),
+            lambda eight: ((pair, eight) for pair in range(len(x.places))),  # loaded where they are multiplied
+            halves,
+            lambda total, pair, channels, *_: call_intrinsic(b, name, total.type, total, channels, x.pair(*pair)),
+        )
+        return products.terms(range(terms // PAIR_TERMS), totals)
 
     def add_products(self, total: Value | None, numbers: Value, x: Value) -> Value:
         """Return a partial sum plus the products of a group; None: 0."""

@@ -44,7 +44,7 @@ Value: TypeAlias = ir.Value
 def tile_lines(machine: Machine, product: ProductForm, quantize: bool) -> int:
     """Return the lines of a register tile: as many as registers hold sums of a block and of all blocks before it.
 
-    Those of f32 activations have CHAINS accumulators a vector beside the sums.
+    Those of f32 activations have PARTIAL_SUMS accumulators a vector beside the sums.
     """
     if quantize and product.kind == "vnni" and machine.vector_registers >= 32:
         return 8

@@ -6,7 +6,7 @@ channels are few, all channels of one row are computed before the next row.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
@@ -16,16 +16,44 @@ from llvmlite import ir
 from mavcg.graph import DTYPES
 from mavcg.kernels.builder.arithmetic import widen_bf16
 from mavcg.kernels.builder.emit import I32, PTR, TYPES, Values, address, const, fma, for_range, load_vector, scale_index
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.gemm.register_tile import vector_lanes
 from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
+from mavcg.specs.scenario import AxisWindow
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.work_counts import OperandBytes, WeightReads, WorkCounts, vector_work
 
 Value: TypeAlias = ir.Value
 # With more taps, only one row of taps is unrolled, inside a loop over rows: as fast, with a third of the code.
 UNROLLED_TAPS = 9
+
+
+def read_columns(window: AxisWindow, pixels: int) -> list[int]:
+    """Return the input columns that the windows of `pixels` neighbouring pixels read, relative to the first."""
+    return sorted({p * window.stride + kx * window.dilation for p in range(pixels) for kx in range(window.k)})
+
+
+def add_tap_row(
+    b: ir.IRBuilder, window: AxisWindow, weights: Sequence[Value], load: Callable[[int], Value], sums: Values
+) -> Values:
+    """Return the sums of neighbouring pixels plus the products of a row of taps, a vector of channels each.
+
+    weights: of each tap. load(column): emits the load of an input, which is loaded once for all windows.
+    """
+
+    def taps(column: int) -> Iterator[Value | None]:
+        """Yield the weight that each pixel multiplies the column by; None where its window does not read it."""
+        for p in range(len(sums)):
+            kx, between = divmod(column - p * window.stride, window.dilation)
+            yield weights[kx] if 0 <= kx < window.k and not between else None
+
+    def multiply_add(total: Value, weight: Value | None, value: Value, p: int, _: int) -> Value:
+        return total if weight is None else fma(b, value, weight, total, f"acc_{p}")
+
+    products = ProductLoop(b, SumTile(len(sums), 1), taps, lambda column: (load(column),), multiply_add)
+    return products.terms(read_columns(window, len(sums)), sums)
 
 
 @dataclass(frozen=True)
@@ -46,10 +74,10 @@ class DepthwiseWindow:
         """Size of an element, in bytes."""
         return DTYPES[self.dtype].itemsize
 
-    def columns(self, pixels: int) -> list[int]:
-        """Return the input columns that the windows of `pixels` neighbouring pixels read, relative to the first."""
-        taps = range(0, self.kernel[1] * self.dilation[1], self.dilation[1])
-        return sorted({p * self.stride[1] + tap for p in range(pixels) for tap in taps})
+    @property
+    def along(self) -> AxisWindow:
+        """The window along a row of the image."""
+        return AxisWindow(self.kernel[1], self.stride[1], dilation=self.dilation[1])
 
     def inputs(self, rows: range, pixels: int) -> list[int]:
         """Return the offsets, in bytes, of the inputs that the windows of `pixels` neighbours read in these rows.
@@ -58,7 +86,7 @@ class DepthwiseWindow:
         """
         seen = [y for y in rows if y % self.dilation[0] == 0]
         down, across = self.x_strides
-        return [(y * down + x * across) * self.item_bytes for y in seen for x in self.columns(pixels)]
+        return [(y * down + x * across) * self.item_bytes for y in seen for x in read_columns(self.along, pixels)]
 
     def sums(
         self, b: ir.IRBuilder, at: tuple[Value, Value], tile: tuple[int, int], used: tuple[int, ...], start: Values
@@ -69,26 +97,23 @@ class DepthwiseWindow:
         vector). used: lanes of each vector that are channels.
         """
         pixels, lanes = tile
-        across, spacing, item = range(self.kernel[1]), self.dilation[1], self.item_bytes
+        across, item = range(self.kernel[1]), self.item_bytes
         down, typ = self.dilation[0] * self.x_strides[0] * item, ir.VectorType(TYPES[self.dtype], lanes)
 
         def row(x: Value, weights: Value, acc: Values) -> Values:
-            """Emit the products of a row of taps: each weight is loaded once for all pixels, each input once for all
-            windows."""
-            updated = list(acc)
+            """Emit the products of a row of taps."""
+            updated = list[Value]()
             for v, count in enumerate(used):
                 side = v * lanes * item
                 places = [address(b, weights, kx * LINE_BYTES + side) for kx in across]
                 loaded = (load_vector(b, pointer, typ, name="w", align=lanes * item) for pointer in places)
                 w = [widen_bf16(b, weight) for weight in loaded]
-                for column in self.columns(pixels):
+
+                def value(column: int, count: int = count, side: int = side) -> Value:
                     place = address(b, x, column * self.x_strides[1] * item + side)
-                    value = widen_bf16(b, load_vector(b, place, typ, count, "x"))
-                    for p in range(pixels):
-                        kx, rest = divmod(column - p * self.stride[1], spacing)
-                        if kx in across and not rest:
-                            i = v * pixels + p
-                            updated[i] = fma(b, value, w[kx], updated[i], f"acc_{p}")
+                    return widen_bf16(b, load_vector(b, place, typ, count, "x"))
+
+                updated += add_tap_row(b, self.along, w, value, acc[v * pixels : (v + 1) * pixels])
             return tuple(updated)
 
         def row_at(ky: Value, acc: Values) -> Values:

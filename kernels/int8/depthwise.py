@@ -3,7 +3,7 @@
 The products of two taps are summed exactly, by each core's own instructions, before they are added to the accumulator.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -24,6 +24,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups, row_tiles
 from mavcg.kernels.gemm.register_tile import cut
@@ -36,6 +37,7 @@ from mavcg.specs.tile_plan import MacroTile
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = ir.Value
+Tap: TypeAlias = tuple[int, int]  # its number, the offset of its input
 
 PLAIN = MacroTile()
 LEAST_CHANNELS = 8  # minimum channels of a vector
@@ -148,8 +150,7 @@ class _Int8DepthwiseEmitter:
         self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], machine.vector_registers // 4))
         rows, cols = (spec.dilation[i] * spec.x.strides[1 + i] for i in (0, 1))
-        # (number of the tap, offset of its input) for one or two taps at a time.
-        self.pairs = [
+        self.pairs: list[list[Tap]] = [
             [(ky * spec.kernel[1] + kx, ky * rows + kx * cols) for ky, kx in pair] for pair in tap_pairs(*spec.kernel)
         ]
 
@@ -224,14 +225,20 @@ class _Int8DepthwiseEmitter:
         note_tile(b, pixels, 1)
         x, weights, out, residual = at
         step, _, out_step, residual_step = self.steps()
-        acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels
-        for pair in self.pairs:
+
+        def inputs(pair: Sequence[Tap]) -> Iterator[list[Value]]:
+            for p in range(pixels):
+                yield [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]
+
+        def tap_weights(pair: Sequence[Tap]) -> tuple[list[Value]]:
             tap_bytes = spec.padded_channels * spec.weight_bytes
             ws = [self.weight(address(b, weights, number * tap_bytes), lanes) for number, _ in pair]
-            ready = ws if self.arm else self.interleave(ws)
-            for p in range(pixels):
-                xs = [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]
-                acc[p] = self.add_products(acc[p], xs, ready)
+            return (ws if self.arm else self.interleave(ws),)
+
+        products: ProductLoop[Sequence[Tap]] = ProductLoop(
+            b, SumTile(pixels, 1), inputs, tap_weights, lambda total, xs, ws, *_: self.add_products(total, xs, ws)
+        )
+        acc = products.terms(self.pairs, [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels)
         for p, total in enumerate(acc):
             added = residual and address(b, residual, p * residual_step)
             ending.store(self.in_order(total), lanes, used, address(b, out, p * out_step), added)

@@ -11,7 +11,6 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     finish_rows,
-    fma,
     kernel_function,
     load_vector,
     note_tile,
@@ -20,7 +19,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     vector,
 )
-from mavcg.kernels.conv.depthwise import MOST_TAPS, most_pixels
+from mavcg.kernels.conv.depthwise import MOST_TAPS, add_tap_row, most_pixels
 from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.primitives.border import input_with_border
 from mavcg.kernels.primitives.common import (
@@ -195,24 +194,21 @@ class _DepthwiseChannelsEmitter:
         """Emit a tile of neighbouring pixels: each weight is loaded once for all, each input once for all windows."""
         b, spec, row = self.b, self.spec, self.spec.window_across
         note_tile(b, outputs.scalars, 1)
-        acc = list(outputs.initial_sums())
-        across = range(row.k)
-        columns = sorted({p * row.stride + kx * row.dilation for p in range(outputs.scalars) for kx in across})
+        sums = outputs.initial_sums()
         taps = channels_of_whole_blocks(spec.out.channels) * F32_BYTES
         # A block of a CHWc input has all its lanes. After the last channel of HWC comes the next pixel, or the image
         # ends.
         readable = self.lanes if spec.x.layout is Layout.CHWC else used
         for ky in range(spec.kernel if used else 0):
-            places = [address(b, weights, (ky * row.k + kx) * taps) for kx in across]
+            places = [address(b, weights, (ky * row.k + kx) * taps) for kx in range(row.k)]
             w = [load_vector(b, pointer, vector(F32, self.lanes), name="w") for pointer in places]
-            for column in columns:
+
+            def value(column: int, ky: int = ky) -> Value:
                 offset = ky * spec.dilation * spec.x.row_step + column * spec.x.column_step
-                value = load_partial(b, self.machine, address(b, window, offset * F32_BYTES), self.lanes, readable, "x")
-                for p in range(outputs.scalars):
-                    kx, between = divmod(column - p * row.stride, row.dilation)
-                    if kx in across and not between:
-                        acc[p] = fma(b, value, w[kx], acc[p], f"acc_{p}")
-        outputs.store(tuple(acc))
+                return load_partial(b, self.machine, address(b, window, offset * F32_BYTES), self.lanes, readable, "x")
+
+            sums = add_tap_row(b, row, w, value, sums)
+        outputs.store(sums)
 
 
 @dataclass(frozen=True)
