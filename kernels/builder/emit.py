@@ -313,6 +313,14 @@ def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") 
     return intrinsic(b, "fma", (x, y, z), name)
 
 
+def prefetch_line(b: ir.IRBuilder, pointer: ir.Value, level: int = 1, write: bool = False) -> None:
+    """Emit a prefetch of the cache line at a pointer, valid or not. level: of the caches. write: True for stores."""
+    full = "llvm.prefetch.p0"
+    kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
+    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+    b.call(function, [pointer, const(int(write), I32), const(4 - level, I32), const(1, I32)])  # 1: data
+
+
 @lru_cache(4096)
 def tail_mask(lanes: int, used: int) -> ir.Constant:
     """Return a constant i1 mask that is true in the first `used` lanes."""

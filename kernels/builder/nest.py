@@ -186,6 +186,12 @@ def maximum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, name: str = "") -> ir.Val
     return b.select(b.icmp_signed(">", x, y), x, y, name=name)
 
 
+def clamp(b: ir.IRBuilder, value: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Return a signed integer clamped to low .. high."""
+    value = b.select(b.icmp_signed("<", value, low), low, value)
+    return b.select(b.icmp_signed(">", value, high), high, value)
+
+
 def nest_rows(
     b: ir.IRBuilder,
     nest: Nest,

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I8, I32, PTR, Values, address, const, for_range, scale_index
+from mavcg.kernels.builder.emit import I8, Values, address, const, for_range, prefetch_line, scale_index
 
 Value: TypeAlias = ir.Value
 Step = TypeVar("Step")  # what the two loads need to find the operands of a term, or of terms multiplied at once
@@ -190,9 +190,6 @@ def term_address(b: ir.IRBuilder, base: Value, index: Value | int, step: int, na
 
 
 def prefetch(b: ir.IRBuilder, base: ir.Value, offset_bytes: int) -> None:
-    """Emit a prefetch of the cache line at base + offset_bytes; the address may be invalid."""
-    pointer = b.gep(base, [const(offset_bytes)], name="ahead", source_etype=I8)
-    full = "llvm.prefetch.p0"
-    kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [pointer, const(0, I32), const(3, I32), const(1, I32)])  # for a read, into all levels, data
+    """Emit a prefetch of the cache line at base + offset_bytes, which may be invalid."""
+    # Without inbounds, as the address may lie outside of the memory that base points into.
+    prefetch_line(b, b.gep(base, [const(offset_bytes)], name="ahead", source_etype=I8))

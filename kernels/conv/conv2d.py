@@ -14,6 +14,7 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import Values, const, for_range, kernel_function, repeat
+from mavcg.kernels.builder.nest import clamp, maximum, minimum
 from mavcg.kernels.conv.blocks import Blocks, ChannelRun
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.conv.depthwise_loops import emit_depthwise
@@ -109,8 +110,8 @@ class _Conv2dEmitter(Blocks):
 
         def iteration(group: Value) -> None:
             first = b.mul(group, per_group)
-            low = self.clamp(b.sub(begin, first), spec.panels)
-            high = self.clamp(b.sub(end, first), spec.panels)
+            low = clamp(b, b.sub(begin, first), const(0), const(spec.panels))
+            high = clamp(b, b.sub(end, first), const(0), const(spec.panels))
             self.in_order(group, low, high, every)
 
         every = const(0), const(spec.pixel_rows)
@@ -141,12 +142,6 @@ class _Conv2dEmitter(Blocks):
 
         self.panels(begin, end, stationary)
 
-    def clamp(self, value: Value, most: int) -> Value:
-        """Return value clamped to 0 .. most."""
-        b = self.b
-        low = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
-        return b.select(b.icmp_signed(">", low, const(most)), const(most), low)
-
     def panels(self, begin: Value, end: Value, run: Callable[[Value, int], None]) -> None:
         """Emit run(first channel, count) over a range of a group's panels that is known at run time only.
 
@@ -155,7 +150,7 @@ class _Conv2dEmitter(Blocks):
         b, spec = self.b, self.spec
         tail = spec.out_channels % spec.lanes
         whole = const(spec.panels - bool(tail))
-        last_whole = b.select(b.icmp_signed("<", end, whole), end, whole)
+        last_whole = minimum(b, end, whole)
         tiling, _ = register_tiling(spec, self.machine, self.macro, spec.out_channels)
         chunk = max(1, tiling.vectors * self.lanes // spec.lanes) if spec.packed else 1
         at: Value = begin
@@ -173,7 +168,7 @@ class _Conv2dEmitter(Blocks):
             # Where `at` is already past the last whole panel, the division gives 0 or less.
             stop = b.add(at, b.mul(iterations, const(count)))
             for_range(b, at, stop, count, (), block, "chunk")
-            at = b.select(b.icmp_signed(">", stop, at), stop, at)
+            at = maximum(b, stop, at)
         if tail:
             with b.if_then(b.and_(b.icmp_signed("<=", begin, whole), b.icmp_signed(">", end, whole))):
                 run(const((spec.panels - 1) * spec.lanes), tail)

@@ -15,7 +15,17 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.builder.arithmetic import widen_bf16
-from mavcg.kernels.builder.emit import I32, PTR, TYPES, Values, address, const, fma, for_range, load_vector, scale_index
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    Values,
+    address,
+    const,
+    fma,
+    for_range,
+    load_vector,
+    prefetch_line,
+    scale_index,
+)
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.gemm.register_tile import vector_lanes
 from mavcg.kernels.gemm.tile import LINE_BYTES
@@ -128,12 +138,10 @@ class DepthwiseWindow:
         return acc
 
 
-def prefetch(b: ir.IRBuilder, pointer: Value, offsets: Iterable[int]) -> None:
+def prefetch_offsets(b: ir.IRBuilder, pointer: Value, offsets: Iterable[int]) -> None:
     """Emit prefetches of pointer + each offset, in bytes, into level 1."""
-    typ = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-    function = b.module.globals.get("llvm.prefetch.p0") or ir.Function(b.module, typ, "llvm.prefetch.p0")
     for offset in offsets:
-        b.call(function, [address(b, pointer, offset), const(0, I32), const(3, I32), const(1, I32)])
+        prefetch_line(b, address(b, pointer, offset))
 
 
 MOST_TAPS = 49  # larger filters are computed by conv2d's loops

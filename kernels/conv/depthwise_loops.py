@@ -25,7 +25,8 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     with_element,
 )
-from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch, tile_of
+from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
 from mavcg.kernels.conv.part_loops import row_blocks, row_tiles
 from mavcg.kernels.gemm.register_tile import cut, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES
@@ -103,8 +104,8 @@ class _DepthwiseEmitter:
         def part_of_image(image: Value) -> None:
             before = b.mul(image, const(height))
             first, last = b.sub(begin, before), b.sub(end, before)
-            first = b.select(b.icmp_signed(">", first, const(0)), first, const(0))
-            image_rows(image, first, b.select(b.icmp_signed("<", last, const(height)), last, const(height)))
+            first = maximum(b, first, const(0))
+            image_rows(image, first, minimum(b, last, const(height)))
 
         if self.in_column:
             row_tiles(
@@ -192,14 +193,14 @@ class _DepthwiseEmitter:
             across = range(0, spec.kernel[1] * LINE_BYTES, LINE_BYTES)
 
             def prefetch_row(y: Value) -> None:
-                prefetch(
+                prefetch_offsets(
                     b,
                     address(b, x, scale_index(b, y, spec.x.strides[1] * self.item)),
                     self.window.inputs(range(1), unit.pixels),
                 )
 
             def prefetch_weights(y: Value) -> None:
-                prefetch(b, address(b, weights, scale_index(b, y, len(across) * LINE_BYTES)), across)
+                prefetch_offsets(b, address(b, weights, scale_index(b, y, len(across) * LINE_BYTES)), across)
 
             repeat(b, 0, spec.kernel[0], prefetch_weights, "prefetch_weights")
             repeat(b, 0, shared, prefetch_row, "prefetch_x", spec.dilation[0])
@@ -209,7 +210,7 @@ class _DepthwiseEmitter:
             at = tuple(address(b, p, scale_index(b, y, s * self.item)) if p is not None else None for p, s in pairs)
             if unit.ahead is not None:
                 x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * self.item))
-                prefetch(b, x, self.window.inputs(range(shared, reach), unit.pixels))
+                prefetch_offsets(b, x, self.window.inputs(range(shared, reach), unit.pixels))
             by_lines(
                 b,
                 unit.channels,

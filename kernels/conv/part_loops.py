@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.kernels.builder.emit import const, kernel_name, repeat
+from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.conv.spec import Convolution
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, Order
@@ -32,7 +33,7 @@ def row_blocks(
 
     def block(first: Value) -> None:
         last = b.add(first, const(rows))
-        body(first, b.select(b.icmp_signed("<", last, end), last, end))
+        body(first, minimum(b, last, end))
 
     repeat(b, begin, end, block, "block", rows)
 
@@ -122,7 +123,7 @@ def rows_of_parts(b: ir.IRBuilder, spec: Convolution, macro: MacroTile, low: Val
     begin, end = b.mul(low, const(rows)), b.mul(high, const(rows))
     if spec.pixel_rows % rows:
         every = const(spec.pixel_rows)
-        end = b.select(b.icmp_signed("<", end, every), end, every)
+        end = minimum(b, end, every)
     return begin, end
 
 
@@ -169,7 +170,7 @@ def part_runs(
     sizes = (chunk,) if count % chunk == 0 else tuple(dict.fromkeys((together * count, count)))
     first, last = b.mul(low, const(count)), b.mul(high, const(count))
     whole = channels // sizes[-1] * sizes[-1]
-    stop = b.select(b.icmp_signed("<", last, const(whole)), last, const(whole))
+    stop = minimum(b, last, const(whole))
     at: Value = first
     for size in sizes:
         # Where no whole parts are left, the division gives 0 or less, and `upto` is not above `at`.
@@ -179,7 +180,7 @@ def part_runs(
             body(channel, size)
 
         repeat(b, at, upto, run, "part", size)
-        at = b.select(b.icmp_signed(">", upto, at), upto, at)
+        at = maximum(b, upto, at)
     if rest := channels - whole:
         with b.if_then(b.icmp_signed(">", last, const(whole))):
             body(const(whole), rest)
@@ -194,7 +195,7 @@ def channel_groups(b: ir.IRBuilder, macro: MacroTile, channels: int, begin: Valu
 
     def part(first: Value, last: Value, low: Value, high: Value) -> None:
         after, every = b.mul(high, const(nc)), const(channels)
-        after = b.select(b.icmp_signed("<", after, every), after, every)
+        after = minimum(b, after, every)
         body(first, last, b.mul(low, const(nc)), after)
 
     rectangles(b, macro.parts, begin, end, part)
@@ -226,7 +227,7 @@ def channel_steps(
             body(const(whole), channels - whole)
         return
     low, high = between
-    stop = b.select(b.icmp_signed("<", high, const(whole)), high, const(whole))
+    stop = minimum(b, high, const(whole))
     if whole:
         repeat(b, low, stop, lambda channel: body(channel, step), "channel", step)
     if channels > whole:

@@ -20,6 +20,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
+from mavcg.kernels.builder.nest import clamp, maximum
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operands, load_partial, store_partial, zero_other_lanes
 from mavcg.kernels.primitives.fft.lanes import ChannelLanes, forward, inverse
@@ -29,12 +30,6 @@ from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
-
-
-def _clamp(b: ir.IRBuilder, value: Value, most: int) -> Value:
-    """Return a value clamped to 0 .. most."""
-    value = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
-    return b.select(b.icmp_signed(">", value, const(most)), const(most), value)
 
 
 def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) -> ir.Function:
@@ -52,9 +47,9 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
 
         def tile(index: Value) -> None:
             start = b.sub(scale_index(b, index, t.tile), const(s.pad))  # the first pixel
-            low = _clamp(b, b.sub(const(0), start), t.length)
-            high = _clamp(b, b.sub(const(s.w), start), t.length)
-            high = b.select(b.icmp_signed(">", high, low), high, low)
+            low = clamp(b, b.sub(const(0), start), const(0), const(t.length))
+            high = clamp(b, b.sub(const(s.w), start), const(0), const(t.length))
+            high = maximum(b, high, low)
 
             def channels(group: Value, first: Value, used: int) -> None:
                 if not used:
@@ -165,7 +160,7 @@ class _InverseEmitter:
         """Emit a tile of a row, for all channels."""
         b, t, image = self.b, self.spec.transforms, self.spec.out
         start = scale_index(b, index, t.tile)
-        count = _clamp(b, b.sub(const(t.scenario.out_w), start), t.tile)
+        count = clamp(b, b.sub(const(t.scenario.out_w), start), const(0), const(t.tile))
 
         def channels(group: Value, first: Value, used: int) -> None:
             channel = b.add(scale_index(b, group, t.out_channels), first)

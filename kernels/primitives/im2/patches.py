@@ -9,15 +9,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    address,
-    const,
-    finish_rows,
-    kernel_function,
-    operand,
-    repeat,
-    scale_index,
-)
+from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.nest import clamp
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of
 from mavcg.kernels.primitives.matrix_product import PANEL
@@ -212,10 +205,10 @@ def tap_row(
         shift = b.sub(const(across.pad), scale_index(b, kx, across.dilation))
         end = b.add(region.column, const(region.columns))
         low = b.sdiv(b.add(shift, const(across.stride - 1)), const(across.stride))
-        low = _clamp(b, low, region.column, end)
+        low = clamp(b, low, region.column, end)
         high = b.sdiv(b.add(shift, const(s.w - 1 + across.stride * (across.pad + 1))), const(across.stride))
         high = b.sub(high, const(across.pad))
-        high = _clamp(b, high, low, end)
+        high = clamp(b, high, low, end)
         in_image = b.icmp_unsigned("<", y, const(s.h))
         low, high = b.select(in_image, low, end), b.select(in_image, high, end)
         before, inside, after = b.sub(low, region.column), b.sub(high, low), b.sub(end, high)
@@ -254,8 +247,8 @@ def _by_pixel(
             here = address(b, pointer, scale_index(b, ky, across.k * channels * F32_BYTES))
             seen = b.icmp_unsigned("<", y, const(s.h))
             if together:
-                low = _clamp(b, b.sub(const(0), x0), const(0), const(across.k))
-                high = _clamp(b, b.sub(const(s.w), x0), low, const(across.k))
+                low = clamp(b, b.sub(const(0), x0), const(0), const(across.k))
+                high = clamp(b, b.sub(const(s.w), x0), low, const(across.k))
                 low, high = b.select(seen, low, const(across.k)), b.select(seen, high, const(across.k))
                 unit = s.c * F32_BYTES
                 zero_run_of(b, machine, here, scale_index(b, low, s.c), F32_BYTES)
@@ -310,9 +303,3 @@ def _channels(
     repeat(b, 0, whole, lambda number: block(number, image.block), "block")
     if rest:
         block(const(whole), rest)
-
-
-def _clamp(b: ir.IRBuilder, value: Value, low: Value, high: Value) -> Value:
-    """Return a value clamped to low .. high."""
-    value = b.select(b.icmp_signed("<", value, low), low, value)
-    return b.select(b.icmp_signed(">", value, high), high, value)

@@ -25,6 +25,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
+from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.matrix_product import fill_last_block
@@ -197,7 +198,7 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
         zero, width = const(0), const(spec.out.width)
         low = b.select(b.icmp_signed("<", shift, zero), b.sub(zero, shift), zero)
         high = b.sub(const(s.w), shift)
-        high = b.select(b.icmp_signed("<", high, width), high, width)
+        high = minimum(b, high, width)
         first = b.add(low, shift)
         from_ = address(b, line, partial.channel_bytes(b, scale_index(b, number, s.m)))
         from_ = address(b, from_, scale_index(b, first, partial.column_step * F32_BYTES))

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands, transpose_work
 from mavcg.kernels.primitives.kn2.shift import ChannelSpan, OutputRows
@@ -162,7 +163,7 @@ class _TapProductEmitter:
         group, block = b.udiv(number, const(spec.blocks)), b.urem(number, const(spec.blocks))
         begin = scale_index(b, block, spec.block_rows)
         end = b.add(begin, const(spec.block_rows))
-        end = b.select(b.icmp_signed("<", end, const(spec.out.height)), end, const(spec.out.height))
+        end = minimum(b, end, const(spec.out.height))
         first = scale_index(b, part, spec.part_channels)
         rest = spec.channels - (spec.parts - 1) * spec.part_channels
         last = b.icmp_unsigned("==", part, const(spec.parts - 1))

@@ -15,13 +15,12 @@ from llvmlite import ir
 from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     I8,
-    I32,
-    PTR,
     Values,
     address,
     const,
     f32_splat,
     note_tile,
+    prefetch_line,
     repeat,
     scale_index,
     store_vector,
@@ -223,15 +222,7 @@ class WinogradProduct:
         if self.prefetches and not isinstance(index, int):
             for part in range(0, count, TERMS_PER_PREFETCH):
                 ahead = b.mul(b.add(index, const(part)), at.ahead_step)
-                prefetch_to_l2(b, b.gep(at.ahead, [ahead], source_etype=I8))
+                prefetch_line(b, b.gep(at.ahead, [ahead], source_etype=I8), level=2)
         x = term_address(b, at.inputs, index, item, "x")
         w = term_address(b, at.weights, index, self.tiles.lanes * item, "w")
         return products.steps(TermPointers(x, w), count)
-
-
-def prefetch_to_l2(b: ir.IRBuilder, pointer: Value) -> None:
-    """Emit a prefetch of a cache line into level 2; the address may be invalid."""
-    full = "llvm.prefetch.p0"
-    kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [pointer, const(0, I32), const(2, I32), const(1, I32)])  # for a read, into level 2, data

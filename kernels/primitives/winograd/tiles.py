@@ -14,7 +14,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.builder.emit import I32, PTR, address, const, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, prefetch_line, repeat, scale_index
 from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.gemm.register_tile import vector_lanes
 from mavcg.kernels.primitives.common import Image
@@ -285,10 +285,10 @@ def over_cache_lines(
             start, steps = pixels
             pixel = address(b, start, here)
             for step in steps:
-                prefetch_to_l1(b, address(b, pixel, step), not write)
+                prefetch_line(b, address(b, pixel, step), write=not write)
         ahead = address(b, tile, here)
         for plane in range(planes.count if far else 0):
-            prefetch_to_l1(b, address(b, ahead, plane * planes.plane + max(LINE, vector_bytes)), write)
+            prefetch_line(b, address(b, ahead, plane * planes.plane + max(LINE, vector_bytes)), write=write)
         end = minimum(b, b.add(first, const(per_line)), const(vectors))
         repeat(b, first, end, body, "channels")
 
@@ -301,11 +301,3 @@ def prefetches_pixels(machine: Machine, tiles: Tiles, image: Located) -> bool:
     The first and the last of three kernels are slower with these prefetches if they prefetch planes as well.
     """
     return machine.arch == "x86_64" and tiles.two_d and image.along_channels and not image.block
-
-
-def prefetch_to_l1(b: ir.IRBuilder, pointer: Value, write: bool) -> None:
-    """Emit a prefetch of a cache line into level 1; the address may be invalid."""
-    full = "llvm.prefetch.p0"
-    kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [pointer, const(int(write), I32), const(3, I32), const(1, I32)])
