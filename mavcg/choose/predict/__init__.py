@@ -7,6 +7,6 @@ Where the next thing goes:
 
 - Time of a kernel's cache lines: loop_accesses.py: accesses by loop; line_traffic.py: lines; exposure.py: their
   exposed time (docs/models.md).
-- Layers that the model is unsure of: unsure.py; simulated: simulated_layers.py, mavcg/lab/trials/simulated_steps.py
+- Layers that the model is unsure of: unsure.py; simulated: simulated_layers.py, mavcg/lab/simulate/simulated_steps.py
   (docs/tuning-models.md).
 """

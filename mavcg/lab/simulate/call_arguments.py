@@ -11,6 +11,11 @@ from mavcg.errors import MavcgError
 BUFFERS = 0x60_0000_0000
 GUARD = 1 << 20  # unmapped bytes after each buffer, so that an access far beyond its end faults
 ALIGN = 4096
+# Of kernels, which are called on operands that all lie in the emulator's memory.
+MOST_OPERAND_BYTES = 1 << 30
+READ_AHEAD_BYTES = 256  # behind an operand, where loops that were pipelined may read
+SCRATCH_SLACK = 64
+KERNEL_LIMIT = 20_000_000_000  # instructions of a call
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,12 @@ def moderate_lanes(pick: random.Random, size: int) -> bytes:
     keep = int.from_bytes(b"\xff\xff\xff\xbf" * (count // 4), "little")
     exponent = int.from_bytes(b"\x00\x00\x00\x3c" * (count // 4), "little")
     return (lanes & keep | exponent).to_bytes(count, "little")[:size]
+
+
+def check_operand_bytes(size: int) -> None:
+    """Raise MavcgError if operands of this many bytes are too large for the emulator."""
+    if size > MOST_OPERAND_BYTES:
+        raise MavcgError(f"simulate: {size} bytes of operands; at most {MOST_OPERAND_BYTES} can be simulated")
 
 
 def page_range(address: int, size: int) -> tuple[int, int]:

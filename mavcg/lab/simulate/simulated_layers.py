@@ -1,7 +1,7 @@
 """Simulated times of steps of a program, one kernel each with its own macro-tile, kept on disk.
 
 A step is called as the engine calls it, at the program's addresses, with the caches as the steps before left them
-(lab/trials/simulated_steps.py). A time is kept under a digest of all that it depends on: the kernel's code, the
+(lab/simulate/simulated_steps.py). A time is kept under a digest of all that it depends on: the kernel's code, the
 addresses, the facts of the core and the simulator itself. So a second prediction of the same network, or of one that
 has steps in common, simulates what is new only.
 """
@@ -10,17 +10,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 
-import mavcg
-import mavcg.lab.trials.simulated_steps
 from mavcg.assembly.code_image import CodeImage
 from mavcg.choose.lowering.kernel_code import version_symbol
 from mavcg.choose.predict.unsure import BuiltKernels
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.cost.core_facts import SimulatedCore, simulated_core
-from mavcg.cost.simulator_version import DIGITS, simulator_version
+from mavcg.cost.simulator_version import simulator_version
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.files.store import open_store
 from mavcg.files.worker_processes import Task, run_tasks
@@ -31,11 +28,10 @@ from mavcg.kernels.primitives.sparse.family import even_packed
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.row_windows import TouchedMemory
-from mavcg.lab.trials.simulated_steps import StepCalls, simulate_step
+from mavcg.lab.simulate.simulated_steps import StepCalls, simulate_step
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import WORDS, OperandAddress
-from mavcg.text.source_digest import digest_of_code
 
 # Addresses of the buffers of a program; inputs and outputs follow, one each.
 _ARENA, _CONSTANTS, _FAULT, _OUTSIDE = 0x60_0000_0000, 0x64_0000_0000, 0x68_0000_0000, 0x6A_0000_0000
@@ -181,7 +177,7 @@ def _keys(
     works: Sequence[StepWork], calls: Mapping[int, StepCalls], image: CodeImage, core: Core, facts: SimulatedCore
 ) -> dict[int, str]:
     """Return the key under which each step's time is kept: everything that it depends on, as text."""
-    common = json.dumps([_simulator(), repr(replace(facts, assumed=())), repr(load_timing(core))])
+    common = json.dumps([simulator_version(), repr(replace(facts, assumed=())), repr(load_timing(core))])
     digests = {calls[number].symbol: _code_digest(image, calls[number].symbol) for number in calls}
     return {
         number: f"{common} {digests[step_calls.symbol]} {json.dumps(_plain(step_calls))}"
@@ -202,11 +198,3 @@ def _code_digest(image: CodeImage, symbol: str) -> str:
     section = next(s for s in image.sections if s.address <= extent.start < s.address + len(s.data))
     at = extent.start - section.address
     return hashlib.sha256(section.data[at : at + len(extent)]).hexdigest()
-
-
-@cache
-def _simulator() -> str:
-    """Return a digest of the code that simulates a step: times of another one are not taken."""
-    root = Path(str(mavcg.__file__)).parent
-    steps = digest_of_code([Path(str(mavcg.lab.trials.simulated_steps.__file__)), Path(__file__)], root)
-    return f"{simulator_version()} {steps[:DIGITS]}"

@@ -1,1 +1,4 @@
-"""Run primitives on generated scenarios, on this machine or an emulated core, to check them or to time them."""
+"""Running primitives on this machine or an emulated one, to check their results; scenarios are of their callers.
+
+Where the next thing goes: machine that runs primitives: run.py, emulation.py; fault that is looked for: check.py.
+"""

@@ -19,7 +19,7 @@ from mavcg.lab.simulate import simulated_layers
 from mavcg.lab.simulate.model_run import simulate_model
 from mavcg.lab.simulate.row_windows import WindowEstimate
 from mavcg.lab.simulate.simulated_layers import step_calls
-from mavcg.lab.trials.simulated_steps import simulate_step
+from mavcg.lab.simulate.simulated_steps import simulate_step
 from mavcg.model.estimating import predict_file
 from mavcg.model.model import build_model
 from mavcg.model.request import ModelOptions, make_model_request

@@ -16,26 +16,29 @@ from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_of
 from mavcg.cost.core_facts import simulated_core
-from mavcg.errors import MavcgError
 from mavcg.files.worker_processes import run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
-from mavcg.lab.simulate.call_arguments import moderate_lanes, page_range
+from mavcg.lab.simulate.call_arguments import (
+    KERNEL_LIMIT,
+    READ_AHEAD_BYTES,
+    SCRATCH_SLACK,
+    check_operand_bytes,
+    moderate_lanes,
+    page_range,
+)
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.row_windows import KernelCalls, TouchedMemory, WindowEstimate, estimate_cycles
 from mavcg.lab.simulate.run import SimulatedProgram
-from mavcg.lab.trials.jobs import GUARD_BYTES
 from mavcg.objects.library import link_shared
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.primitive import Lowering, Stage
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import Target, parse_target
 
-_MEMORY, _GAP, _SCRATCH_SLACK = 0x60_0000_0000, 1 << 20, 64
-_LIMIT = 20_000_000_000  # instructions of a call
-MOST_BYTES = 1 << 30  # of a job's operands, which all lie in the emulator's memory
+_MEMORY, _GAP = 0x60_0000_0000, 1 << 20
 _SHARED_BASES = ("weights", "bias")  # that every row may need
 
 
@@ -85,11 +88,10 @@ def simulate_job(kernels: SimulatedKernels, job: SimulatedJob) -> WindowEstimate
     """
     core = kernels.core
     sizes = {"weights": job.lowering.weights_bytes, "workspace": job.lowering.workspace_bytes, **job.sizes}
-    if sum(sizes.values()) > MOST_BYTES:
-        raise MavcgError(f"simulate: {sum(sizes.values())} bytes of operands; at most {MOST_BYTES} can be simulated")
+    check_operand_bytes(sum(sizes.values()))
     program = SimulatedProgram(kernels.image, load_timing(core), simulated_core(core, kernels.board))
     program.emulator.keep_memory()
-    return estimate_cycles(program, _place_stages(program, kernels, job, sizes), _LIMIT)
+    return estimate_cycles(program, _place_stages(program, kernels, job, sizes), KERNEL_LIMIT)
 
 
 def _place_stages(
@@ -100,7 +102,7 @@ def _place_stages(
 
     def put(content: bytes) -> int:
         nonlocal at
-        address, whole = at, len(content) + GUARD_BYTES  # loops that were pipelined read a little ahead
+        address, whole = at, len(content) + READ_AHEAD_BYTES
         program.emulator.map_data(address, whole)
         program.emulator.uc.mem_write(address, content)
         first, size = page_range(address, whole)
@@ -110,7 +112,7 @@ def _place_stages(
     stages = job.lowering.stages
     bases = {base: put(moderate_lanes(pick, size)) for base, size in sizes.items() if base not in ("weights", "out")}
     bases |= {"weights": put(job.lowering.weights.tobytes()), "out": put(bytes(sizes["out"]))}
-    scratch = put(bytes(max((stage.spec.scratch_bytes for stage in stages), default=0) + _SCRATCH_SLACK))
+    scratch = put(bytes(max((stage.spec.scratch_bytes for stage in stages), default=0) + SCRATCH_SLACK))
     offsets = sorted({o.offset for stage in stages for o in stage.operands if o.base == "workspace"})
     ends = dict(zip(offsets, (*offsets[1:], sizes["workspace"]), strict=False))
     written: set[int] = set()

@@ -11,10 +11,10 @@ from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.runners.simulated_tuning import simulated_job
 from mavcg.lab.runners.work_list import Job
+from mavcg.lab.simulate import call_arguments, simulated_jobs
 from mavcg.lab.simulate.row_windows import DEFAULT_PLAN, WindowPlan, _starts, estimate_cycles
 from mavcg.lab.simulate.run import SimulatedProgram
-from mavcg.lab.trials import simulated_jobs
-from mavcg.lab.trials.simulated_jobs import SimulatedJob, SimulatedKernels, compile_jobs, simulate_job
+from mavcg.lab.simulate.simulated_jobs import SimulatedJob, SimulatedKernels, compile_jobs, simulate_job
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.primitive import Scenario
@@ -85,7 +85,7 @@ def test_a_workspace_is_written_by_the_first_stage_that_has_it(tmp_path: Path) -
 def test_operands_that_the_emulator_cannot_hold_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = job_of("implicit_gemm_hwc_hwc", Scenario(8, 4, 4, 1, 1, 8))
     kernels = compile_jobs([job], load_core("cortex-a55"), BOARD, tmp_path)
-    monkeypatch.setattr(simulated_jobs, "MOST_BYTES", 100)
+    monkeypatch.setattr(call_arguments, "MOST_OPERAND_BYTES", 100)
     with pytest.raises(MavcgError, match="bytes of operands; at most 100"):
         simulate_job(kernels, job)
     assert np.asarray(job.lowering.weights).any()  # sparse kernels go by their pattern

@@ -12,18 +12,20 @@ from dataclasses import dataclass
 
 from mavcg.assembly.code_image import CodeImage
 from mavcg.cost.core_facts import SimulatedCore
-from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
-from mavcg.lab.simulate.call_arguments import moderate_lanes, page_range
+from mavcg.lab.simulate.call_arguments import (
+    KERNEL_LIMIT,
+    READ_AHEAD_BYTES,
+    SCRATCH_SLACK,
+    check_operand_bytes,
+    moderate_lanes,
+    page_range,
+)
 from mavcg.lab.simulate.row_windows import KernelCalls, TouchedMemory, WindowEstimate, estimate_after
 from mavcg.lab.simulate.run import SimulatedProgram
-from mavcg.lab.trials.jobs import GUARD_BYTES
 from mavcg.profiles.timing import load_timing
 
 _CALL_MEMORY = 0x7F_0000_0000  # above all operands: their addresses, and a kernel's scratch memory
-_SCRATCH_SLACK = 64
-_LIMIT = 20_000_000_000  # instructions of a call
-MOST_BYTES = 1 << 30  # of a step's operands, which all lie in the emulator's memory
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,7 @@ def simulate_step(image: CodeImage, core: Core, facts: SimulatedCore, step: Step
 
     Raises: MavcgError if operands are too large, if a call does not end, and if unicorn is not installed.
     """
-    size = sum(memory.bytes for memory in step.own)
-    if size > MOST_BYTES:
-        raise MavcgError(f"simulate: {size} bytes of operands; at most {MOST_BYTES} can be simulated")
+    check_operand_bytes(sum(memory.bytes for memory in step.own))
     program = SimulatedProgram(image, load_timing(core), facts)
     program.emulator.keep_memory()
     pick = random.Random("simulated step")
@@ -62,21 +62,21 @@ def simulate_step(image: CodeImage, core: Core, facts: SimulatedCore, step: Step
     for address, content in step.contents:
         program.emulator.uc.mem_write(address, content)
     arguments = struct.pack(f"<{len(step.operands)}Q", *step.operands)
-    scratch_bytes = step.scratch_bytes + _SCRATCH_SLACK
-    scratch = page_range(_CALL_MEMORY + len(arguments), GUARD_BYTES)[0] + GUARD_BYTES
+    scratch_bytes = step.scratch_bytes + SCRATCH_SLACK
+    scratch = page_range(_CALL_MEMORY + len(arguments), READ_AHEAD_BYTES)[0] + READ_AHEAD_BYTES
     program.emulator.map_data(_CALL_MEMORY, scratch + scratch_bytes - _CALL_MEMORY)
     program.emulator.uc.mem_write(_CALL_MEMORY, arguments)
     own = step.own
     if step.scratch_bytes:
         own = (*own, TouchedMemory(scratch, step.scratch_bytes, written=True, by_rows=False))
     calls = KernelCalls(image.symbols[step.symbol], _CALL_MEMORY, scratch, step.rows, step.call_rows, own)
-    return estimate_after(program, calls, step.before, _LIMIT)
+    return estimate_after(program, calls, step.before, KERNEL_LIMIT)
 
 
 def _page_runs(step: StepCalls) -> Iterator[tuple[int, int]]:
     """Yield the runs of pages that contain a step's operands, with the bytes that pipelined loops read ahead."""
     places = [(memory.address, memory.bytes) for memory in step.own] + [(address, 8) for address in step.operands]
-    ranges = sorted(page_range(address, size + GUARD_BYTES) for address, size in places)
+    ranges = sorted(page_range(address, size + READ_AHEAD_BYTES) for address, size in places)
     begin, end = ranges[0][0], ranges[0][0]
     for first, size in ranges:
         if first > end:
