@@ -8,6 +8,7 @@ import numpy as np
 from mavcg.graph.layout import dense_strides
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counts import Count
+from mavcg.importers.movement import cut
 from mavcg.importers.value import Value, constant
 
 
@@ -81,9 +82,7 @@ def cut_counted(call: NodeCall, x: Value, axis: int, start: int, stop: int) -> V
     stop = min(stop, longest)
     if (start, stop) == (0, longest):
         return x
-    bounds = [(start, stop) if i == axis else (0, n) for i, n in enumerate(x.shape)]
-    starts, stops = zip(*bounds, strict=True)
-    part = call.add("slice", without_count(x), starts=starts, stops=stops, steps=(1,) * x.rank)
+    part = cut(call, without_count(x), {axis: (start, stop, 1)})
     length = call.emitter.count_value(x.count)
     for op, limit in (("sub", start), ("max", 0), ("min", stop - start)):
         length = call.add(op, length, constant(np.int64(limit)))

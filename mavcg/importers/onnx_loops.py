@@ -15,9 +15,9 @@ import numpy as np
 
 from mavcg.importers.call import known_at_build
 from mavcg.importers.limits import MOST_UNROLLED, UnsupportedOp
+from mavcg.importers.movement import element, stack
 from mavcg.importers.onnx_graph_loops import LoopBody, RunBody, conditional_loop, scan_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
-from mavcg.importers.onnx_ops.indexing import element
 from mavcg.importers.onnx_order import reads
 from mavcg.importers.value import Value, constant
 
@@ -173,7 +173,4 @@ def _stack(call: OnnxCall, values: Sequence[Value], axis: int) -> Value:
         raise call.unsupported("an output of an iteration is read where there is none", "at least one iteration")
     if len({value.type for value in values}) != 1:
         raise call.fail("an output of its iterations has different shapes or types")
-    axis = call.axis(axis, values[0].rank + 1)
-    shape = (*values[0].shape[:axis], 1, *values[0].shape[axis:])
-    parts = [call.reshape(value, shape) for value in values]
-    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
+    return stack(call, values, call.axis(axis, values[0].rank + 1))

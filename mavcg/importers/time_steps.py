@@ -1,10 +1,11 @@
 """The time steps of a recurrent layer: a loop of the graph, or nodes of each step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mavcg.importers.call import NodeCall
 from mavcg.importers.graph_loop import new_loop
+from mavcg.importers.movement import cut, element, join
 from mavcg.importers.value import Value
 
 State = tuple[Value, ...]
@@ -23,16 +24,6 @@ class StepOrder:
     all_steps: bool = True
     backwards: bool = False
     valid: Value | None = None
-
-
-def slice_range(call: NodeCall, x: Value, starts: Sequence[int], stops: Sequence[int]) -> Value:
-    """Return the elements from `starts` to before `stops`."""
-    return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * len(starts))
-
-
-def join(call: NodeCall, parts: Sequence[Value], axis: int) -> Value:
-    """Return parts concatenated along an axis; one part as it is."""
-    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 
 def _within(call: NodeCall, step: Step, valid: Value | None, x: Value, state: State) -> tuple[Value, State]:
@@ -66,10 +57,8 @@ def iterate(call: NodeCall, step: Step, sums: Value, state: State, order: StepOr
         return sequence, tuple(loop.final(i) for i in range(len(own)))
     by_time: dict[int, Value] = {}
     for t in range(steps - 1, -1, -1) if backwards else range(steps):
-        part = slice_range(call, sums, (t * batch, 0), ((t + 1) * batch, width)) if steps > 1 else sums
-        keep = (
-            None if valid is None else call.reshape(slice_range(call, valid, (t, 0, 0), (t + 1, batch, 1)), (batch, 1))
-        )
+        part = cut(call, sums, {0: (t * batch, (t + 1) * batch, 1)})
+        keep = None if valid is None else element(call, valid, 0, t)
         hidden, state = _within(call, step, keep, part, state)
         by_time[t] = call.reshape(hidden, (1, 1, *hidden.shape))
     return join(call, [by_time[t] for t in range(steps)], 0) if order.all_steps else by_time[0], state

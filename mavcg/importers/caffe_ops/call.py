@@ -9,9 +9,7 @@ from mavcg.importers.caffe_block import FieldBlock
 from mavcg.importers.call import NodeCall
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
 from mavcg.importers.value import Value, constant
-
-LARGEST_STEP = 1 << 24  # maximum of a window, a stride or a pad
-LARGEST_WINDOW = 1 << 28  # maximum of window positions times window size along one axis; no CNN has more
+from mavcg.importers.windows import LARGEST_STEP
 
 
 @dataclass(frozen=True)

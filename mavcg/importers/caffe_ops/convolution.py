@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mavcg.importers.caffe_ops.call import LARGEST_STEP, LARGEST_WINDOW, CaffeCall, LayerType, Results
+from mavcg.importers.caffe_ops.call import CaffeCall, LayerType, Results
 from mavcg.importers.value import Value
+from mavcg.importers.windows import LARGEST_STEP, LARGEST_WINDOW, transposed_filter
 
 _FILLERS = ("weight_filler", "bias_filler", "engine", "force_nd_im2col")
 _FIELDS = (
@@ -65,8 +66,7 @@ def convolution(call: CaffeCall) -> Results:
         w = call.blob(0, (out_ch, in_ch // group, *kernel), "weights")
         return call.nchw(call.add("conv2d", call.nhwc(x), call.nhwc(w), _bias(call, out_ch), **steps))
     w = call.blob(0, (in_ch, out_ch // group, *kernel), "weights")
-    w = call.reshape(w, (group, in_ch // group, out_ch // group, *kernel))
-    w = call.reshape(call.transpose(w, (0, 2, 3, 4, 1)), (out_ch, *kernel, in_ch // group))
+    w = transposed_filter(call, w, group)
     return call.nchw(call.add("conv_transpose2d", call.nhwc(x), w, _bias(call, out_ch), **steps))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from mavcg.importers.caffe_ops.call import CaffeCall, LayerType, Results
 from mavcg.importers.limits import MOST_INTS
+from mavcg.importers.movement import cut
 from mavcg.importers.value import Value
 
 
@@ -38,16 +39,7 @@ def slice_(call: CaffeCall) -> Results:
     bounds = (0, *points, length)
     if any(a >= b for a, b in zip(bounds, bounds[1:], strict=False)):
         raise call.fail(f"slice points {list(points)[:MOST_INTS]} in {length} elements; they must increase within it")
-    return tuple(_slice_axes(call, x, {axis: (a, b)}) for a, b in zip(bounds, bounds[1:], strict=False))
-
-
-def _slice_axes(call: CaffeCall, x: Value, ranges: Mapping[int, tuple[int, int]]) -> Value:
-    """Return the elements of x within (start, stop) ranges along some axes."""
-    bounds = [ranges.get(i, (0, n)) for i, n in enumerate(x.shape)]
-    if all(bound == (0, n) for bound, n in zip(bounds, x.shape, strict=True)):
-        return x
-    starts, stops = zip(*bounds, strict=True)
-    return call.add("slice", x, starts=starts, stops=stops, steps=(1,) * x.rank)
+    return tuple(cut(call, x, {axis: (a, b, 1)}) for a, b in zip(bounds, bounds[1:], strict=False))
 
 
 def flatten(call: CaffeCall) -> Results:
@@ -98,8 +90,8 @@ def crop(call: CaffeCall) -> Results:
     for i, offset in enumerate(offsets, axis):
         if not 0 <= offset <= x.shape[i] - like.shape[i]:
             raise call.fail(f"{like.shape[i]} elements from {offset} on along axis {i} of {x.type}")
-        ranges[i] = (offset, offset + like.shape[i])
-    return _slice_axes(call, x, ranges)
+        ranges[i] = (offset, offset + like.shape[i], 1)
+    return cut(call, x, ranges)
 
 
 def tile(call: CaffeCall) -> Results:

@@ -10,8 +10,8 @@ from math import sqrt
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.value import Value, constant
 
 _MASKED = -10000.0  # onnxruntime's default score of a masked key

@@ -4,18 +4,10 @@ from collections.abc import Mapping
 
 from mavcg.importers.block_weights import block_weights, multiply_blocks
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.images import (
-    LARGEST_STEP,
-    Windows,
-    from_nhwc,
-    pair,
-    spatial_rank,
-    to_nhwc,
-    window,
-    windows,
-)
+from mavcg.importers.onnx_ops.images import Windows, from_nhwc, pair, spatial_rank, to_nhwc, window, windows
 from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume, transposed_volume
 from mavcg.importers.value import Value
+from mavcg.importers.windows import LARGEST_STEP, transposed_filter
 
 
 def matmul(call: OnnxCall) -> Results:
@@ -94,20 +86,7 @@ def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool
     check_filter(call, x, w)
     if is_volume(x) and not exact:
         return convolve_volume(call, x, w, bias, windows(call, x.shape[2:], kernel_shape(call, w)), groups)
-    spatial = spatial_rank(call, x)
-    view = window(call, x.shape[2:], kernel_shape(call, w))
-    made = call.add(
-        "conv2d",
-        to_nhwc(call, x),
-        to_nhwc(call, w),
-        bias,
-        stride=view.stride,
-        dilation=view.dilation,
-        pads=view.pads,
-        groups=groups,
-        exact=exact,
-    )
-    return from_nhwc(call, made, spatial)
+    return _convolve_images(call, "conv2d", x, w, bias, groups=groups, exact=exact)
 
 
 def convolve_integers(call: OnnxCall, x: Value, w: Value, zero: Value) -> Value:
@@ -116,19 +95,15 @@ def convolve_integers(call: OnnxCall, x: Value, w: Value, zero: Value) -> Value:
     x: 8 bits, [N, C, spatial..]; w: i16, [O, C/groups, spatial..]; zero: a scalar. Pads have the value of the zero
     point.
     """
-    spatial = spatial_rank(call, x)
     check_filter(call, x, w)
+    return _convolve_images(call, "iconv2d", x, w, zero, groups=call.attr_int("group", 1))
+
+
+def _convolve_images(call: OnnxCall, op: str, x: Value, w: Value, third: Value | None, **attrs: int) -> Value:
+    """Return conv2d or iconv2d of images and filters of one or two spatial dimensions. third: the third input."""
+    spatial = spatial_rank(call, x)
     view = window(call, x.shape[2:], kernel_shape(call, w))
-    made = call.add(
-        "iconv2d",
-        to_nhwc(call, x),
-        to_nhwc(call, w),
-        zero,
-        stride=view.stride,
-        dilation=view.dilation,
-        pads=view.pads,
-        groups=call.attr_int("group", 1),
-    )
+    made = call.add(op, to_nhwc(call, x), to_nhwc(call, w), third, **view.steps, **attrs)
     return from_nhwc(call, made, spatial)
 
 
@@ -168,9 +143,7 @@ def conv_transpose(call: OnnxCall) -> Results:
         return transposed_volume(call, x, w, bias, view, extra, groups)
     if spatial == 1:
         w = call.reshape(w, (in_ch, out_ch, 1, *kernel))
-    w = call.reshape(w, (groups, in_ch // groups, out_ch, *w.shape[2:]))
-    w = call.transpose(w, (0, 2, 3, 4, 1))
-    w = call.reshape(w, (groups * out_ch, *w.shape[2:]))
+    w = transposed_filter(call, w, groups)
     made = call.add(
         "conv_transpose2d",
         to_nhwc(call, x),

@@ -7,8 +7,8 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.counted import coordinates, is_counted, true_places, without_count
 from mavcg.importers.limits import LARGEST_TOP
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.unique import distinct
 from mavcg.importers.value import constant
 

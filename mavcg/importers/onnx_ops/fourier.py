@@ -11,8 +11,8 @@ import numpy as np
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.call import known_at_build
 from mavcg.importers.indices import gather_along
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.value import Value, constant

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.value import Value
-
-LARGEST_WINDOW = 1 << 28  # maximum of window positions times window size along one axis; no CNN has more
-LARGEST_STEP = 1 << 24
+from mavcg.importers.windows import LARGEST_STEP, LARGEST_WINDOW, same_pads
 
 
 def spatial_rank(call: OnnxCall, x: Value) -> int:
@@ -46,6 +44,11 @@ class PaddedWindow:
     dilation: tuple[int, int]
     pads: tuple[int, int, int, int]
     given_pads: tuple[int, int, int, int]
+
+    @property
+    def steps(self) -> dict[str, tuple[int, ...]]:
+        """Attributes stride, dilation and pads of an operator of graphs."""
+        return {"stride": self.stride, "dilation": self.dilation, "pads": self.pads}
 
 
 def pair(values: Sequence[int], along_h: int) -> tuple[int, int]:
@@ -102,7 +105,8 @@ def windows(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: b
     elif mode == "VALID":
         given = (0,) * (2 * spatial)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
-        given = _same_pads(image, kernel, stride, dilation, mode == "SAME_UPPER")
+        less, more = same_pads(image, kernel, stride, dilation)
+        given = (*less, *more) if mode == "SAME_UPPER" else (*more, *less)
     else:
         raise call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     if any(not 0 <= p <= LARGEST_STEP for p in given):
@@ -123,16 +127,3 @@ def windows(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: b
             raise call.fail(f"{count} windows of {kernel[i]}; at most {LARGEST_WINDOW} positions in all")
         counts.append(count)
     return Windows(tuple(kernel), stride, dilation, given[:spatial], tuple(ends), given[spatial:], tuple(counts))
-
-
-def _same_pads(
-    image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], upper: bool
-) -> tuple[int, ...]:
-    """Return the pads of auto_pad SAME, ceil(length / stride) windows; an odd pad is at the end if `upper`, else the
-    start."""
-    totals = []
-    for n, k, s, d in zip(image, kernel, stride, dilation, strict=True):
-        count = -(-n // s)
-        totals.append(max((count - 1) * s + d * (k - 1) + 1 - n, 0))
-    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
-    return (*small, *large) if upper else (*large, *small)

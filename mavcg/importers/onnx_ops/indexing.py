@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mavcg.importers import indices
-from mavcg.importers.call import NodeCall, known_at_build
+from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import cut_counted, is_counted
 from mavcg.importers.limits import NeedsConstant, UnsupportedOp
+from mavcg.importers.movement import cut, join
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.run_slices import cut_in_run
 from mavcg.importers.value import Value
@@ -127,23 +128,6 @@ def _inside(length: int, start: int, end: int, step: int) -> tuple[int, int, int
     return min(max(first, 0), length - 1), min(max(last, -1), length), step
 
 
-def cut(call: NodeCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
-    """Return a slice of x. ranges: (start, stop, step) by axis, in elements of the axis; -1 is before the first one."""
-    whole = [(0, n, 1) for n in x.shape]
-    bounds = list(whole)
-    for axis, chosen in ranges.items():
-        bounds[axis] = chosen if len(range(*chosen)) else (0, 0, 1)
-    if bounds == whole:
-        return x
-    starts, stops, steps = zip(*bounds, strict=True)
-    return call.add("slice", x, starts=starts, stops=stops, steps=steps)
-
-
-def element(call: NodeCall, x: Value, axis: int, index: int) -> Value:
-    """Return the element of a number along an axis, without the axis. axis: counted from 0."""
-    return call.reshape(cut(call, x, {axis: (index, index + 1, 1)}), (*x.shape[:axis], *x.shape[axis + 1 :]))
-
-
 @known_at_build("split")
 def split(call: OnnxCall) -> Results:
     """Import Split, with lengths as an attribute (up to opset 12) or an input, or a number of nearly equal parts."""
@@ -231,7 +215,7 @@ def _wrap_indices(call: OnnxCall, x: Value, before: Sequence[int], after: Sequen
             )
         parts = [cut(call, x, {axis: (n - first, n, 1)})] if first else []
         parts += [x, *([cut(call, x, {axis: (0, last, 1)})] if last else [])]
-        x = call.add("concat", *parts, axis=axis) if len(parts) > 1 else x
+        x = join(call, parts, axis)
     return x
 
 

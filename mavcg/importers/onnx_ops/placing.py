@@ -9,6 +9,7 @@ from mavcg.graph import DTYPES
 from mavcg.graph.layout import dense_strides
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import PaddedWindow
 from mavcg.importers.onnx_ops.shape import count_size
@@ -131,11 +132,7 @@ def col2im(call: OnnxCall) -> Results:
     zeros = _zeros(call, (math.prod(padded), batch, channels), x.dtype)
     made = indices.scatter_nd(call, zeros, constant(places.reshape(-1, 1)), values, "add")
     made = call.reshape(call.transpose(made, (1, 2, 0)), (batch, channels, *padded))
-    starts = (0, 0, *pads[:spatial])
-    if list(padded) == list(image):
-        return made
-    stops = (batch, channels, *(pads[d] + n for d, n in enumerate(image)))
-    return call.add("slice", made, starts=starts, stops=stops, steps=(1,) * (2 + spatial))
+    return cut(call, made, {2 + d: (pads[d], pads[d] + n, 1) for d, n in enumerate(image)})
 
 
 def tensor_scatter(call: OnnxCall) -> Results:

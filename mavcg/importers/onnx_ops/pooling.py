@@ -138,9 +138,7 @@ def max_pool(call: OnnxCall) -> Results:
     if is_volume(x) and not read:
         return pool_volume(call, x, "max_pool2d")
     view = _window(call, x)
-    made = call.add(
-        "max_pool2d", to_nhwc(call, x), kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads
-    )
+    made = call.add("max_pool2d", to_nhwc(call, x), kernel=view.kernel, **view.steps)
     return from_nhwc(call, made, x.rank - 2), indices_of_largest(call, x, view) if read else None
 
 
@@ -155,15 +153,7 @@ def average_windows(call: OnnxCall, x: Value) -> Value:
         return pool_volume(call, x, "avg_pool2d", call.attr_bool("count_include_pad"))
     view = _window(call, x)
     counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
-    made = call.add(
-        "avg_pool2d",
-        to_nhwc(call, x),
-        kernel=view.kernel,
-        stride=view.stride,
-        dilation=view.dilation,
-        pads=view.pads,
-        count_pads=counted,
-    )
+    made = call.add("avg_pool2d", to_nhwc(call, x), kernel=view.kernel, **view.steps, count_pads=counted)
     return from_nhwc(call, made, x.rank - 2)
 
 
@@ -181,15 +171,8 @@ def lp_pool(call: OnnxCall) -> Results:
     view = _window(call, x)
     count_size(call, channels * math.prod(view.kernel), 8)
     ones = constant(np.ones((channels, *view.kernel, 1)), x.dtype, "ones")
-    sums = call.add(
-        "conv2d",
-        to_nhwc(call, _raise_to_power(call, x, power)),
-        ones,
-        stride=view.stride,
-        dilation=view.dilation,
-        pads=view.pads,
-        groups=channels,
-    )
+    powers = to_nhwc(call, _raise_to_power(call, x, power))
+    sums = call.add("conv2d", powers, ones, **view.steps, groups=channels)
     return from_nhwc(call, _root(call, sums, power), x.rank - 2)
 
 

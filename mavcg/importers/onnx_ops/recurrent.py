@@ -11,8 +11,9 @@ import numpy as np
 
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.call import known_at_build
+from mavcg.importers.movement import cut, element, join
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.time_steps import State, Step, StepOrder, iterate, join, slice_range
+from mavcg.importers.time_steps import State, Step, StepOrder, iterate
 from mavcg.importers.value import Value, constant
 
 MOST_STEPS = 1024  # maximum time steps of all directions without loops; each is about a dozen nodes
@@ -100,8 +101,7 @@ class _Direction:
 
     def columns(self, x: Value, first: int, count: int = 1) -> Value:
         """Return the columns of `count` gates from `first` on. x: [batch, gates * hidden]."""
-        starts, stops = (0, first * self.hidden), (x.shape[0], (first + count) * self.hidden)
-        return x if stops[1] - starts[1] == x.shape[1] else slice_range(self.call, x, starts, stops)
+        return cut(self.call, x, {1: (first * self.hidden, (first + count) * self.hidden, 1)})
 
     def activate(self, i: int, x: Value) -> Value:
         """Return activation i of a gate's sum, clipped first if the node has a clip."""
@@ -340,9 +340,7 @@ def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, bat
         value = call.transpose(value, (1, 0, 2))
     if value.shape[1:] != (batch, d.hidden) or number >= value.shape[0]:
         raise call.fail(f"{call.input_name(i)} is {value.type} where [directions, {batch}, {d.hidden}] is needed")
-    if value.shape[0] > 1:
-        value = slice_range(call, value, (number, 0, 0), (number + 1, batch, d.hidden))
-    return call.reshape(value, (batch, d.hidden))
+    return element(call, value, 0, number)
 
 
 HANDLERS: Mapping[str, Handler] = {"LSTM": lstm, "GRU": gru, "RNN": rnn}

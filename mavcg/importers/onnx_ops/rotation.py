@@ -1,7 +1,7 @@
 """Rotation of pairs of elements by angles of positions (rotary embeddings), of which several operators are made."""
 
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import OnnxCall
-from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.value import Value
 
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.importers.movement import element
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.convolution import check_filter, kernel_shape
 from mavcg.importers.onnx_ops.images import window
-from mavcg.importers.onnx_ops.indexing import element
 from mavcg.importers.onnx_ops.positions import (
     Corner,
     Corners,

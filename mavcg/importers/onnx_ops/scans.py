@@ -6,8 +6,8 @@ Sums of n floats have log2 n roundings in place of n. Source: Hillis and Steele,
 from collections.abc import Mapping
 
 from mavcg.importers.call import NodeCall, known_at_build
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.value import Value
 
 _COMBINE = {"CumSum": ("add", 0.0), "CumProd": ("mul", 1.0)}

@@ -9,6 +9,7 @@ from mavcg.graph import DTYPES, Array
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.limits import LARGEST_TOP
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.value import constant
@@ -54,7 +55,7 @@ def one_hot(call: OnnxCall) -> Results:
     numbers = call.add("where", negative, call.add("add", numbers, call.scalar(depth, numbers)), numbers)
     column = call.reshape(numbers, (*numbers.shape[:axis], 1, *numbers.shape[axis:]))
     places = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(numbers.rank + 1)])
-    off, on = (call.add("slice", values, starts=(i,), stops=(i + 1,), steps=(1,)) for i in (0, 1))
+    off, on = (cut(call, values, {0: (i, i + 1, 1)}) for i in (0, 1))
     hot = call.add("equal", column, constant(places, "i64"))
     return call.add("where", hot, call.reshape(on, ()), call.reshape(off, ()))
 

@@ -1,18 +1,18 @@
 """Handlers of operators that move all elements (Reshape, Transpose, Concat, Tile), and of shapes and constants."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from mavcg.importers import indices
+from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import is_counted, join_counted, run_shape
 from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
-from mavcg.importers.value import constant
+from mavcg.importers.value import Value, constant
 
 
 @known_at_build("shape")
@@ -94,7 +94,7 @@ def concat(call: OnnxCall) -> Results:
     axis = call.axis(call.attr_int("axis"), parts[0].rank)
     if len(parts) > 1 and any(is_counted(part, axis) for part in parts):
         return join_counted(call, parts, axis)
-    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
+    return movement.join(call, parts, axis)
 
 
 @known_at_build("shape")
@@ -110,48 +110,28 @@ def expand(call: OnnxCall) -> Results:
 
 @known_at_build("repeats")
 def tile(call: OnnxCall) -> Results:
-    """Import Tile: each dimension gets a broadcast dimension before it, then both are merged."""
+    """Import Tile."""
     x, repeats = call.input(0), call.ints(1, "repeats")
     if len(repeats) != x.rank or any(r < 0 for r in repeats):
         raise call.fail(f"repeats {list(repeats)} for {x.type}; a number of at least 0 for each dimension is needed")
-    if all(r == 1 for r in repeats):
-        return x
-    narrow = [n for length in x.shape for n in (1, length)]
-    wide = [n for r, length in zip(repeats, x.shape, strict=True) for n in (r, length)]
-    made = call.add("broadcast_to", call.reshape(x, narrow), shape=tuple(wide))
-    return call.reshape(made, [r * length for r, length in zip(repeats, x.shape, strict=True)])
+    return movement.tile(call, x, repeats)
 
 
 def depth_to_space(call: OnnxCall) -> Results:
     """Import DepthToSpace."""
-    x, block = call.input(0, rank=4), call.attr_int("blocksize")
-    mode = call.attr_str("mode", "DCR")
-    n, c, h, w = x.shape
-    if block < 1 or c % (block * block):
-        raise call.fail(f"{c} channels do not make blocks of {block} x {block}")
-    deep = c // (block * block)
-    image = to_nhwc(call, x)
-    if mode == "DCR":
-        image = call.transpose(call.reshape(image, (n, h, w, block, block, deep)), (0, 1, 3, 2, 4, 5))
-    elif mode == "CRD":
-        image = call.transpose(call.reshape(image, (n, h, w, deep, block, block)), (0, 1, 4, 2, 5, 3))
-    else:
-        raise call.fail(f"mode {mode!r}; there are DCR and CRD")
-    return from_nhwc(call, call.reshape(image, (n, h * block, w * block, deep)), 2)
+    return _move_blocks(call, movement.depth_to_space)
 
 
 def space_to_depth(call: OnnxCall) -> Results:
     """Import SpaceToDepth, the inverse of DepthToSpace in mode DCR or CRD."""
-    x, block = call.input(0, rank=4), call.attr_int("blocksize")
-    mode = call.attr_str("mode", "DCR")
-    n, c, h, w = x.shape
-    if block < 1 or h % block or w % block:
-        raise call.fail(f"an image of {h} x {w} cannot be cut into blocks of {block} x {block}")
+    return _move_blocks(call, movement.space_to_depth)
+
+
+def _move_blocks(call: OnnxCall, move: Callable[[OnnxCall, Value, int, bool], Value]) -> Value:
+    x, block, mode = call.input(0, rank=4), call.attr_int("blocksize"), call.attr_str("mode", "DCR")
     if mode not in ("DCR", "CRD"):
         raise call.fail(f"mode {mode!r}; there are DCR and CRD")
-    parts = call.reshape(to_nhwc(call, x), (n, h // block, block, w // block, block, c))
-    parts = call.transpose(parts, (0, 1, 3, 2, 4, 5) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
-    return from_nhwc(call, call.reshape(parts, (n, h // block, w // block, block * block * c)), 2)
+    return from_nhwc(call, move(call, to_nhwc(call, x), block, mode == "CRD"), 2)
 
 
 @known_at_build(result=True)

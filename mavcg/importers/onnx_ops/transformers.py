@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers import indices
+from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.indexing import cut
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
 from mavcg.importers.onnx_ops.rotation import rotate
 from mavcg.importers.value import Value, constant

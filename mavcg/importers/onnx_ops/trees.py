@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers.movement import element
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.indexing import element
 from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.value import Value, constant
 

@@ -13,6 +13,7 @@ from mavcg.importers.block_weights import multiply_blocks
 from mavcg.importers.call import known_at_build
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import Value, constant
+from mavcg.importers.windows import same_pads
 
 SAME, VALID = 0, 1  # schema.fbs, Padding
 
@@ -66,12 +67,8 @@ def pads_of(
         raise call.fail(f"unknown padding {padding}; known: SAME (0), VALID (1)")
     if padding == VALID:
         return 0, 0, 0, 0
-    before, after = [], []
-    for length, taps, step, spread in zip(lengths, kernel, stride, dilation, strict=True):
-        missing = max(0, (-(-length // step) - 1) * step + (taps - 1) * spread + 1 - length)
-        before.append(missing // 2)
-        after.append(missing - missing // 2)
-    return before[0], before[1], after[0], after[1]
+    (top, left), (bottom, right) = same_pads(lengths, kernel, stride, dilation)
+    return top, left, bottom, right
 
 
 def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> Value | None:

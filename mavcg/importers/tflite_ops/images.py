@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers import movement
 from mavcg.importers.call import known_at_build
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.tflite_ops.convolution import pads_of
@@ -156,22 +157,14 @@ def depth_to_space(call: TfliteCall) -> Results:
     """Import DEPTH_TO_SPACE: input channels are ordered by row in the block, column in the block, output channel."""
     x = call.input(0, rank=4)
     (block,) = call.positive("BlockSize")
-    n, h, w, c = x.shape
-    if c % (block * block):
-        raise call.fail(f"the channels of {x.type} do not make blocks of {block} x {block}")
-    parts = call.transpose(call.reshape(x, (n, h, w, block, block, c // block // block)), (0, 1, 3, 2, 4, 5))
-    return call.reshape(parts, (n, h * block, w * block, c // block // block))
+    return movement.depth_to_space(call, x, block)
 
 
 def space_to_depth(call: TfliteCall) -> Results:
     """Import SPACE_TO_DEPTH: the inverse of DEPTH_TO_SPACE."""
     x = call.input(0, rank=4)
     (block,) = call.positive("BlockSize")
-    n, h, w, c = x.shape
-    if h % block or w % block:
-        raise call.fail(f"{x.type} does not divide into blocks of {block} x {block}")
-    parts = call.transpose(call.reshape(x, (n, h // block, block, w // block, block, c)), (0, 1, 3, 2, 4, 5))
-    return call.reshape(parts, (n, h // block, w // block, c * block * block))
+    return movement.space_to_depth(call, x, block)
 
 
 @known_at_build("block_shape", "paddings or crops")
@@ -214,9 +207,7 @@ def batch_to_space_nd(call: TfliteCall) -> Results:
     stops = [batch, *[n - c for n, c in zip(lengths, crops[1::2], strict=True)], *x.shape[1 + count :]]
     if any(not 0 <= start <= stop <= n for start, stop, n in zip(starts, stops, whole.shape, strict=True)):
         raise call.fail(f"crops of {list(crops)} do not fit into {whole.type}")
-    if tuple(stops) == whole.shape and not any(starts):
-        return whole
-    return call.add("slice", whole, starts=tuple(starts), stops=tuple(stops), steps=(1,) * x.rank)
+    return movement.cut(call, whole, {axis: (*ends, 1) for axis, ends in enumerate(zip(starts, stops, strict=True))})
 
 
 def _blocks(call: TfliteCall, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mavcg.importers import indices
+from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
+from mavcg.importers.movement import cut, join, split_axis, stack
 from mavcg.importers.run_slices import element_of, rest, terms_of, window
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import Value, constant
@@ -68,15 +69,13 @@ def concatenation(call: TfliteCall) -> Results:
     inputs = call.all_inputs()
     parts = [call.operand(i) for i in inputs] if call.has_activation else list(call.stored_inputs(*inputs))
     axis = call.axis(int(call.option("Axis")), parts[0].rank)
-    return call.activate(parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis))
+    return call.activate(join(call, parts, axis))
 
 
 def pack(call: TfliteCall) -> Results:
     """Import PACK: stack the inputs along a new dimension."""
     parts = call.stored_inputs(*call.all_inputs())
-    axis = call.axis(int(call.option("Axis", 0)), parts[0].rank + 1)
-    wide = [call.reshape(p, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
-    return wide[0] if len(wide) == 1 else call.add("concat", *wide, axis=axis)
+    return stack(call, parts, call.axis(int(call.option("Axis", 0)), parts[0].rank + 1))
 
 
 def unpack(call: TfliteCall) -> Results:
@@ -85,7 +84,7 @@ def unpack(call: TfliteCall) -> Results:
     axis = call.axis(int(call.option("Axis", 0)), x.rank)
     if x.shape[axis] != len(call.results):
         raise call.fail(f"dimension {axis} of {x.type} does not make {len(call.results)} results")
-    parts = _split_axis(call, x, axis, [1] * len(call.results))
+    parts = split_axis(call, x, axis, [1] * len(call.results))
     return tuple(call.reshape(p, (*x.shape[:axis], *x.shape[axis + 1 :])) for p in parts)
 
 
@@ -97,7 +96,7 @@ def split(call: TfliteCall) -> Results:
     at, count = call.axis(axis, x.rank), len(call.results)
     if x.shape[at] % count:
         raise call.fail(f"dimension {at} of {x.type} does not divide into {count} equal parts")
-    return _split_axis(call, x, at, [x.shape[at] // count] * count)
+    return split_axis(call, x, at, [x.shape[at] // count] * count)
 
 
 @known_at_build("size_splits", "axis")
@@ -112,24 +111,7 @@ def split_v(call: TfliteCall) -> Results:
         lengths = [rest if n == -1 else n for n in lengths]
     if any(n < 0 for n in lengths) or sum(lengths) != x.shape[at]:
         raise call.fail(f"parts of {lengths} do not make dimension {at} of {x.type}")
-    return _split_axis(call, x, at, lengths)
-
-
-def _split_axis(call: TfliteCall, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
-    parts, start = [], 0
-    for length in lengths:
-        starts, stops = [0] * x.rank, list(x.shape)
-        starts[axis], stops[axis] = start, start + length
-        parts.append(_cut(call, x, starts, stops))
-        start += length
-    return tuple(parts)
-
-
-def _cut(call: TfliteCall, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()) -> Value:
-    every = tuple(steps) or (1,) * x.rank
-    if not any(starts) and tuple(stops) == x.shape and all(s == 1 for s in every):
-        return x
-    return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=every)
+    return split_axis(call, x, at, lengths)
 
 
 @known_at_build("size")
@@ -142,7 +124,7 @@ def slice_(call: TfliteCall) -> Results:
     stops = [n if s == -1 else b + s for n, b, s in zip(x.shape, begin, size, strict=True)]
     if any(not 0 <= b <= e <= n for n, b, e in zip(x.shape, begin, stops, strict=True)):
         raise call.fail(f"{list(size)} elements from {list(begin)} on are not inside {x.type}")
-    return _cut(call, x, begin, stops)
+    return cut(call, x, {axis: (start, stop, 1) for axis, (start, stop) in enumerate(zip(begin, stops, strict=True))})
 
 
 def _windows_of_run(call: TfliteCall, x: Value, begin: Value, size: Sequence[int]) -> Value:
@@ -200,8 +182,7 @@ def strided_slice(call: TfliteCall) -> Results:
             made.append(len(chosen))
     made += x.shape[len(ranges) :]
     ranges += [(0, length, 1) for length in x.shape[len(ranges) :]]
-    starts, stops, steps = (tuple(r[k] for r in ranges) for k in range(3))
-    return call.reshape(_cut(call, x, starts, stops, steps), made)
+    return call.reshape(cut(call, x, dict(enumerate(ranges))), made)
 
 
 @known_at_build("axes")
@@ -209,10 +190,7 @@ def reverse_v2(call: TfliteCall) -> Results:
     """Import REVERSE_V2."""
     x = call.input(0)
     axes = {call.axis(a, x.rank, "axes") for a in call.ints(1, "axes")}
-    turned = [i in axes and n > 0 for i, n in enumerate(x.shape)]
-    starts = [n - 1 if t else 0 for n, t in zip(x.shape, turned, strict=True)]
-    stops = [-1 if t else n for n, t in zip(x.shape, turned, strict=True)]
-    return _cut(call, x, starts, stops, [-1 if t else 1 for t in turned])
+    return cut(call, x, {axis: (x.shape[axis] - 1, -1, -1) for axis in axes if x.shape[axis]})
 
 
 @known_at_build("paddings")
@@ -267,12 +245,8 @@ def tile(call: TfliteCall) -> Results:
     """Import TILE."""
     x = call.input(0)
     times = call.ints(1, "multiples", x.rank)
-    shape = call.check_shape([n * t for n, t in zip(x.shape, times, strict=True)], x)
-    pairs = list(zip(times, x.shape, strict=True))
-    if all(t == 1 for t in times):
-        return x
-    split_up = call.reshape(x, [n for _, length in pairs for n in (1, length)])
-    return call.reshape(call.add("broadcast_to", split_up, shape=tuple(n for pair in pairs for n in pair)), shape)
+    call.check_shape([n * t for n, t in zip(x.shape, times, strict=True)], x)
+    return movement.tile(call, x, times)
 
 
 @known_at_build("shape")

@@ -5,6 +5,7 @@ Source of their definitions: TensorFlow Lite's reference kernels (kernels/intern
 
 from collections.abc import Mapping
 
+from mavcg.importers.movement import cut
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.time_steps import State, StepOrder, iterate
 from mavcg.importers.value import Value, constant
@@ -59,7 +60,7 @@ def sequence_lstm(call: TfliteCall) -> Results:
 
         def gate(number: int, seen: Value) -> Value:
             first = (number - gates.start) * units
-            own = call.add("slice", both, starts=(0, first), stops=(batch, first + units), steps=(1, 1))
+            own = cut(call, both, {1: (first, first + units, 1)})
             peephole = call.maybe(9 + number) if number != _OUTPUT else call.maybe(11)
             if number == _CELL or peephole is None:
                 return own
