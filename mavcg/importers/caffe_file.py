@@ -12,6 +12,7 @@ from mavcg.importers.caffe_ops.call import CaffeCall, CaffeWeights, LayerType
 from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING
 from mavcg.importers.caffe_text import parse_prototxt
 from mavcg.importers.caffe_weights import read_caffemodel
+from mavcg.importers.call import results_of
 from mavcg.importers.emitter import Emitter, finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 from mavcg.importers.value import Value
@@ -170,7 +171,7 @@ class _CaffeImport:
             self.weights,
         )
         made = known.import_layer(call)
-        results = made if isinstance(made, tuple) else (made,)
+        results = results_of(made)
         if len(results) != len(layer.tops):
             raise call.fail(f"{len(layer.tops)} tops where it has {len(results)}")
         for i, (name, value) in enumerate(zip(layer.tops, results, strict=True)):

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Array
+from mavcg.graph import DTYPES, Array
 from mavcg.importers.emitter import Emitter
-from mavcg.importers.limits import MOST_INTS, UnsupportedOp
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_INTS, UnsupportedOp
 from mavcg.importers.value import Value, constant
 
 
@@ -23,6 +23,7 @@ class KnownAtBuild:
 
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_Value = TypeVar("_Value", bound=Value | None)
 _ATTRIBUTE = "known_at_build"
 
 
@@ -45,6 +46,11 @@ def declared_at_build(handler: Callable[..., Any]) -> KnownAtBuild:
     while isinstance(handler, partial):
         handler = handler.func
     return getattr(handler, _ATTRIBUTE, KnownAtBuild())
+
+
+def results_of(made: _Value | tuple[_Value, ...]) -> tuple[_Value, ...]:
+    """Return what a handler made as a tuple: one value, or several."""
+    return made if isinstance(made, tuple) else (made,)
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class NodeCall:
         type = self.input(i).type
         return self.fail(f"its input {label} is {type}; a list of at most {MOST_INTS} whole numbers is needed")
 
-    # Axes
+    # Axes, shapes and sizes
 
     def axis(self, axis: int, rank: int, label: str = "axis") -> int:
         """Return an axis counted from 0; negative ones count from the end. Raises: MavcgError for an axis out of
@@ -132,11 +138,39 @@ class NodeCall:
             raise self.fail(f"{label} {axis} where a tensor of {rank} dimensions has {-rank} to {rank - 1}")
         return axis % rank
 
+    def check_shape(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
+        """Check and return a shape from the file. like: a value of the tensor's element type.
+
+        Raises: MavcgError if a dimension is negative, or the tensor too large.
+        """
+        total = DTYPES[like.dtype].itemsize
+        for length in shape:
+            total *= max(1, length)  # Python integers do not overflow
+        if any(length < 0 for length in shape) or total > LARGEST_TENSOR_BYTES:
+            raise self.fail(f"a result of shape {list(shape)}; at most {LARGEST_TENSOR_BYTES} bytes, none negative")
+        return tuple(shape)
+
+    def check_size(self, elements: int, item_bytes: int) -> None:
+        """Check the size of an array that the import would create. Raises: MavcgError if it is too large."""
+        if elements * item_bytes > LARGEST_BYTES:
+            made = f"a result of {elements} elements takes {elements * item_bytes} bytes"
+            raise self.fail(f"{made}; at most {LARGEST_BYTES}")
+
+    def count_size(self, elements: int, item_bytes: int) -> None:
+        """Count an array that the import is about to create. Raises: MavcgError if it, or all together, are too
+        large."""
+        self.check_size(elements, item_bytes)
+        self.emitter.count_bytes(elements * item_bytes, self.location)
+
     # Operators that many handlers use
 
     def scalar(self, number: float | int, like: Value) -> Value:
         """Return a known scalar of the same type as `like`."""
         return constant(np.asarray(number), like.dtype)
+
+    def as_value(self, operand: Value | float, like: Value) -> Value:
+        """Return a value as it is, and a number as a known scalar of the same type as `like`."""
+        return operand if isinstance(operand, Value) else self.scalar(operand, like)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Return a value reshaped; no node is added if it has the shape."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
+from mavcg.importers.call import results_of
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
 from mavcg.importers.emitter import Emitter
 from mavcg.importers.graph_loop import conditional_branches
@@ -165,7 +166,7 @@ class Walker:
                 if made is None:
                     results = self._by_definition(node, domain, inputs, body, required)
                 else:
-                    results = made if isinstance(made, tuple) else (made,)
+                    results = results_of(made)
         else:
             results = self._by_definition(node, domain, inputs, body, required)
         results = [*results, *[None] * (len(required) - len(results))][: len(required)]

@@ -16,6 +16,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
+from mavcg.importers.call import results_of
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
 from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LEAST_TRIPS, LISTED, MOST_NODES, UnsupportedOp
@@ -275,7 +276,7 @@ class TfliteImport:
         for position, value in call.nexts.items():
             if (kept := self.model.tensors[operator.inputs[position]]).variable:
                 self.variables.keep(kept, value, location)
-        values = made if isinstance(made, tuple) else (made,)
+        values = results_of(made)
         if len(values) != len(results):
             raise call.fail(f"{len(results)} outputs where it has {len(values)}")
         for tensor, value in zip(results, values, strict=True):

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.graph import DTYPES, Array
+from mavcg.graph import Array
 from mavcg.importers.caffe_block import FieldBlock
 from mavcg.importers.call import NodeCall
-from mavcg.importers.limits import LARGEST_TENSOR_BYTES
 from mavcg.importers.value import Value, constant
 from mavcg.importers.windows import LARGEST_STEP
 
@@ -107,15 +106,6 @@ class CaffeCall(NodeCall):
         for value in values:
             self.at_least(least, single, value)
         return values[0], values[-1]
-
-    def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Check and return the shape of an f32 tensor. Raises: MavcgError for a shape that is too large."""
-        total = DTYPES["f32"].itemsize
-        for length in shape:
-            total *= max(1, length)  # Python's integers do not overflow
-        if total > LARGEST_TENSOR_BYTES:
-            raise self.fail(f"a result of shape {list(shape)}; at most {LARGEST_TENSOR_BYTES} bytes")
-        return tuple(shape)
 
     # Images: Caffe has N, C, H, W; graphs have N, H, W, C.
 

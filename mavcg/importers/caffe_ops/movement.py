@@ -102,7 +102,7 @@ def tile(call: CaffeCall) -> Results:
         raise call.fail("tiles is missing")
     tiles = call.at_least(1, "tiles", call.options.integer("tiles", 1))
     before, after = x.shape[:axis], x.shape[axis:]
-    shape = call.check_shape((*before, tiles, *after))
+    shape = call.check_shape((*before, tiles, *after), x)
     wide = call.add("broadcast_to", call.reshape(x, (*before, 1, *after)), shape=shape)
     return call.reshape(wide, (*before, tiles * after[0], *after[1:]))
 

@@ -13,7 +13,6 @@ from mavcg.graph import Array
 from mavcg.importers.block_weights import BlockWeights, look_up_rows, multiply_blocks, unsigned_numbers, whole_blocks
 from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.value import constant
 from mavcg.reference.block_weights import unpack_bits
 
@@ -43,14 +42,14 @@ def matmul_nbits(call: OnnxCall) -> Results:
     scales, zeros = scales.reshape(width, blocks).astype(np.float32), _zero_points(call, width, blocks, bits)
     whole = zeros.astype(np.uint8)
     if bits == 2 or (whole != zeros).any():
-        count_size(call, width * blocks * block, 4)
+        call.count_size(width * blocks * block, 4)
         numbers = unpack_bits(packed.reshape(width, blocks, -1), bits, block)
         weights = (numbers.astype(np.float32) - zeros[..., None]) * scales[..., None]
         matrix = np.ascontiguousarray(weights.reshape(width, blocks * block)[:, :depth].T)
         rows = call.reshape(x, (prod(x.shape[:-1]), depth))
         made = call.add("matmul", rows, constant(matrix, x.dtype, "weights"), bias)
         return call.reshape(made, (*x.shape[:-1], width))
-    count_size(call, width * blocks * block, 1)
+    call.count_size(width * blocks * block, 1)
     numbers = unpack_bits(packed.reshape(width, -1), bits, blocks * block)
     usual = bool((whole == 1 << (bits - 1)).all())
     kept = BlockWeights(numbers, scales, None if usual else whole, bits, block)

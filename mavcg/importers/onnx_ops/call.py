@@ -9,7 +9,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.importers.call import NodeCall
+from mavcg.importers.call import NodeCall, results_of
 from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.value import Value
 
@@ -79,16 +79,31 @@ class OnnxCall(NodeCall):
 
     def attr_ints(self, name: str, default: Sequence[int] | None = None, length: int | None = None) -> tuple[int, ...]:
         """Return an attribute that is a list of integers. length: required length, or None."""
-        integers = self._attr(name, tuple(default) if default is not None else None, tuple, "a list of whole numbers")
-        if not all(isinstance(v, int) for v in integers):
-            raise self.fail(f"attribute {name} is not a list of whole numbers")
-        if length is not None and len(integers) != length:
-            raise self.fail(f"attribute {name} has {len(integers)} entries where {length} are needed")
-        return tuple(integers)
+        return self._attr_list(name, default, length, int, "a list of whole numbers")
+
+    def attr_floats(
+        self, name: str, default: Sequence[float] | None = (), length: int | None = None
+    ) -> tuple[float, ...]:
+        """Return an attribute that is a list of numbers. length: required length, or None."""
+        return tuple(map(float, self._attr_list(name, default, length, int | float, "a list of numbers")))
+
+    def attr_tensor(self, name: str, default: Array | None = None) -> Array:
+        """Return an attribute that is a tensor, or the default."""
+        return self._attr(name, default, np.ndarray, "a tensor")  # type: ignore[no-any-return]
 
     def maybe_ints_attr(self, name: str) -> tuple[int, ...] | None:
         """Return an attribute that is a list of integers; None if it is absent."""
         return self.attr_ints(name) if name in self.attrs else None
+
+    def _attr_list(
+        self, name: str, default: Sequence[float] | None, length: int | None, kind: Any, expected: str
+    ) -> tuple[Any, ...]:
+        entries = self._attr(name, tuple(default) if default is not None else None, tuple, expected)
+        if not all(isinstance(entry, kind) for entry in entries):
+            raise self.fail(f"attribute {name} is not {expected}")
+        if length is not None and len(entries) != length:
+            raise self.fail(f"attribute {name} has {len(entries)} entries where {length} are needed")
+        return tuple(entries)
 
     def _attr(self, name: str, default: Any, kind: type, expected: str) -> Any:
         value = self.attrs.get(name, default)
@@ -129,9 +144,7 @@ def round_once(handler: Handler) -> Handler:
         wide = (
             call.cast(value, "f32") if value is not None and value.dtype == "f16" else value for value in call.inputs
         )
-        made = handler(replace(call, inputs=tuple(wide)))
-        if isinstance(made, Value):
-            return call.cast(made, dtype)
+        made = results_of(handler(replace(call, inputs=tuple(wide))))
         return tuple(value and call.cast(value, dtype) for value in made)
 
     return import_rounded

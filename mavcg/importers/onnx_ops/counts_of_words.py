@@ -25,7 +25,7 @@ def tf_idf(call: OnnxCall) -> Results:
     grams = list(_grams(call, len(places)))
     if len(places) < 1 or places.min() < 0 or places.max() >= 1 << 20:
         raise call.fail(f"ngram_indexes from {places.min() if len(places) else 0}; each is 0 to {(1 << 20) - 1}")
-    weights = np.array(call.attrs.get("weights", np.ones(len(places))), np.float32)
+    weights = np.array(call.attr_floats("weights", np.ones(len(places)).tolist()), np.float32)
     if weights.shape != places.shape:
         raise call.fail(f"{weights.size} weights of {len(places)} n-grams")
     lines = call.reshape(x, (1 if x.rank == 1 else x.shape[0], x.shape[-1]))

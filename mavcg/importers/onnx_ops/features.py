@@ -13,10 +13,7 @@ _VALUES = ("int64s", "floats", "tensor")
 
 
 def _floats(call: OnnxCall, name: str) -> Array:
-    given = call.attrs.get(name, ())
-    if not isinstance(given, tuple) or not all(isinstance(v, int | float) for v in given):
-        raise call.fail(f"attribute {name} is not a list of numbers")
-    return np.array(given, np.float32)
+    return np.array(call.attr_floats(name), np.float32)
 
 
 def scaler(call: OnnxCall) -> Results:
@@ -71,7 +68,7 @@ def label_encoder(call: OnnxCall) -> Results:
     else:
         default = np.array(call.attr_int("default_int64", -1), values.dtype)
     if "default_tensor" in call.attrs:
-        default = np.asarray(call.attrs["default_tensor"], values.dtype)
+        default = np.asarray(call.attr_tensor("default_tensor"), values.dtype)
         if default.size != 1:
             raise call.fail("its attribute default_tensor has more than one element")
     column = call.reshape(x, (*x.shape, 1))
@@ -88,8 +85,9 @@ def _entries(call: OnnxCall, side: str) -> Array:
     given = [name for name in (f"{side}_{kind}" for kind in (*_VALUES, "strings")) if name in call.attrs]
     if len(given) != 1 or given[0].endswith("strings"):
         raise call.unsupported(", ".join(given) or f"no {side}", " or ".join(f"{side}_{kind}" for kind in _VALUES))
-    value = call.attrs[given[0]]
-    return value if isinstance(value, np.ndarray) else np.array(value, np.int64 if "int" in given[0] else np.float32)
+    if given[0].endswith("tensor"):
+        return call.attr_tensor(given[0])
+    return np.array(call.attr_ints(given[0])) if "int" in given[0] else _floats(call, given[0])
 
 
 def linear_regressor(call: OnnxCall) -> Results:

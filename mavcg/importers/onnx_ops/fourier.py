@@ -13,7 +13,6 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.indices import gather_along
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.value import Value, constant
 
@@ -61,7 +60,7 @@ def stft(call: OnnxCall) -> Results:
     if window is not None and window.shape != (length,):
         raise call.fail(f"a window {window.type} for frames of {length}")
     count = (x.shape[1] - length) // step + 1
-    count_size(call, count * length, 8)
+    call.count_size(count * length, 8)
     frames = gather_along(call, x, constant(np.arange(count)[:, None] * step + np.arange(length)), 1)
     if window is not None:
         frames = call.add("mul", frames, call.reshape(call.cast(window, x.dtype), (length, 1)))
@@ -82,7 +81,7 @@ def _transform(call: OnnxCall, x: Value, length: int, inverse: bool, onesided: b
         matrix = _inverse_half(length, used)
     else:
         results = half if onesided else length
-        count_size(call, used * parts * results * 2, 8)
+        call.count_size(used * parts * results * 2, 8)
         matrix = _matrix(length, used, results, inverse)
     matrix = matrix[:, :parts]
     results, made_parts = matrix.shape[2:]
@@ -126,7 +125,7 @@ def mel_weight_matrix(call: OnnxCall) -> Results:
         raise call.fail(f"{bands} bands from {edges[0]} to {edges[1]} Hz of {length} numbers at {rate} Hz")
     dtype = dtype_of(call.attr_int("output_datatype", 1), call.location)
     bins = length // 2 + 1
-    count_size(call, bins * bands, DTYPES[dtype].itemsize)
+    call.count_size(bins * bands, DTYPES[dtype].itemsize)
     low, high = (2595 * np.log10(1 + edge / 700) for edge in edges)
     mels = low + np.arange(bands + 2) * ((high - low) / (bands + 2))
     corners = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate).astype(np.int64)

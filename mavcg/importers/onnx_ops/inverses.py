@@ -34,7 +34,7 @@ class _Terms:
 
     def of(self, op: str, *values: Value | float) -> Value:
         """Return an operator's result; numbers become constants of the input's type."""
-        return self.call.add(op, *(value if isinstance(value, Value) else self.number(value) for value in values))
+        return self.call.add(op, *(self.call.as_value(value, self.x) for value in values))
 
     def with_sign(self, size: Value) -> Value:
         """Return the result of an odd function. size: its result for the input's absolute value."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.value import constant
 
@@ -28,7 +27,7 @@ def eye_like(call: OnnxCall) -> Results:
         raise call.unsupported("a shape that only a run decides", "a fixed one")
     number = call.attr_int("dtype", 0)
     dtype = dtype_of(number, call.location) if number else x.dtype
-    count_size(call, x.type.elements, 8)
+    call.count_size(x.type.elements, 8)
     k = call.attr_int("k", 0)
     rows, columns = x.shape
     return constant(np.eye(rows, columns, min(max(k, -rows), columns)), dtype)

@@ -110,9 +110,7 @@ def fused_conv(call: OnnxCall) -> Results:
     if name not in _ACTIVATIONS:
         raise call.unsupported(f"activation {name}", ", ".join(_ACTIVATIONS))
     op, names = _ACTIVATIONS[name]
-    values = call.attrs.get("activation_params", ())
-    if not isinstance(values, tuple) or len(values) != len(names) or not all(isinstance(v, float) for v in values):
-        raise call.fail(f"activation_params where {name} takes {len(names)} numbers")
+    values = call.attr_floats("activation_params", length=len(names))
     return call.add(op, made, **dict(zip(names, values, strict=True)))
 
 

@@ -12,7 +12,6 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import PaddedWindow
-from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
 
@@ -59,7 +58,7 @@ def indices_of_largest(call: OnnxCall, x: Value, view: PaddedWindow) -> Value:
     tap_numbers = constant(np.arange(count, dtype=np.int32))
     first = call.add("where", found, tap_numbers, constant(np.array(count, np.int32)))
     first = call.add("reduce_min", first, axes=(4,), keepdims=False)
-    count_size(call, batch * channels + math.prod(out), 8)
+    call.count_size(batch * channels + math.prod(out), 8)
     planes = constant((np.arange(batch * channels) * (h * w)).reshape(batch, channels, 1, 1).astype(np.int64))
     corners = constant((rows[:, None] * step_h + columns * step_w).astype(np.int64))
     # Without a largest element, as among NaN, it is the window's corner.
@@ -117,7 +116,7 @@ def col2im(call: OnnxCall) -> Results:
     batch, rows, columns = x.shape
     if min(out) < 1 or columns != windows or rows % taps:
         raise call.fail(f"its input is {x.type}; {windows} windows of {taps} elements of each channel are needed")
-    count_size(call, taps * windows, 8)
+    call.count_size(taps * windows, 8)
     places = np.zeros((*block, *out), np.int64)
     for d, step in enumerate(dense_strides(tuple(padded))):
         along = np.arange(block[d])[:, None] * dilation[d] + np.arange(out[d]) * stride[d]

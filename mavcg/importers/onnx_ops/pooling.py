@@ -10,7 +10,6 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import PaddedWindow, from_nhwc, spatial_rank, to_nhwc, window, windows
 from mavcg.importers.onnx_ops.placing import indices_of_largest
-from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume, pool_volume
 from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
@@ -164,12 +163,12 @@ def lp_pool(call: OnnxCall) -> Results:
     power, channels = _power(call), x.shape[1]
     if is_volume(x):
         view3 = windows(call, x.shape[2:], call.attr_ints("kernel_shape", length=3), call.attr_bool("ceil_mode"))
-        count_size(call, channels * math.prod(view3.kernel), 8)
+        call.count_size(channels * math.prod(view3.kernel), 8)
         filter = constant(np.ones((channels, 1, *view3.kernel)), x.dtype, "ones")
         made = convolve_volume(call, _raise_to_power(call, x, power), filter, None, view3, channels)
         return _root(call, made, power)
     view = _window(call, x)
-    count_size(call, channels * math.prod(view.kernel), 8)
+    call.count_size(channels * math.prod(view.kernel), 8)
     ones = constant(np.ones((channels, *view.kernel, 1)), x.dtype, "ones")
     powers = to_nhwc(call, _raise_to_power(call, x, power))
     sums = call.add("conv2d", powers, ones, **view.steps, groups=channels)

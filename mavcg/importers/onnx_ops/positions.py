@@ -33,7 +33,7 @@ Corners = Callable[[OnnxCall, Value, int], list[Corner]]  # positions, length of
 
 def calculate(call: OnnxCall, op: str, a: Value, b: Value | float) -> Value:
     """Return an operator of two values, or of a value and a number of its type."""
-    return call.add(op, a, b if isinstance(b, Value) else call.scalar(b, a))
+    return call.add(op, a, call.as_value(b, a))
 
 
 def nearest(call: OnnxCall, position: Value, length: int) -> list[Corner]:

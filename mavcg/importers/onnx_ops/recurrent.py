@@ -318,7 +318,7 @@ def _activations(call: OnnxCall, defaults: tuple[str, ...]) -> tuple[_Activation
         raise call.unsupported(
             f"activations {', '.join(call.attrs['activations'])}", f"{count} of {', '.join(_ACTIVATIONS)}"
         )
-    given = [iter(call.attrs.get(f"activation_{which}", ())) for which in ("alpha", "beta")]
+    given = [iter(call.attr_floats(f"activation_{which}")) for which in ("alpha", "beta")]
     made = []
     for name in named:
         values = [next(rest, default) for default, rest in zip(_ACTIVATIONS[name][1], given, strict=False)]

@@ -51,7 +51,7 @@ class Axis:
 def upsample(call: OnnxCall) -> Results:
     """Import Upsample (up to opset 9)."""
     x = call.input(0)
-    scales = _floats(call, 1, "scales") if call.version >= 9 else call.attrs.get("scales", ())
+    scales = _floats(call, 1, "scales") if call.version >= 9 else call.attr_floats("scales")
     rule = Rule(_mode(call.attr_str("mode", "nearest"), call), "asymmetric", "floor")
     return resample_axes(call, x, _by_scales(call, x, scales, range(x.rank)), rule)
 
@@ -108,7 +108,7 @@ def _floats(call: OnnxCall, i: int, label: str) -> tuple[float, ...]:
 def _by_scales(call: OnnxCall, x: Value, scales: Sequence[float], axes: Sequence[int]) -> list[Axis]:
     if len(scales) != len(axes):
         raise call.fail(f"{len(scales)} scales where {len(axes)} are needed")
-    if any(not isinstance(s, float) or not 0 < s < LARGEST_LENGTH for s in scales):
+    if any(not 0 < s < LARGEST_LENGTH for s in scales):
         raise call.fail(f"scales {list(scales)}; each must be more than 0 and less than {LARGEST_LENGTH}")
     factors = [np.float32(s) for s in scales]
     return [Axis(a, x.shape[a], int(np.float32(x.shape[a]) * s), s) for a, s in zip(axes, factors, strict=True)]

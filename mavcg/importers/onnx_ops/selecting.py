@@ -11,7 +11,6 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.limits import LARGEST_TOP
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.value import constant
 
 
@@ -48,7 +47,7 @@ def one_hot(call: OnnxCall) -> Results:
     depth = int(depths.reshape(())) if np.isfinite(depths).all() else -1
     if depth < 1:
         raise call.fail(f"depth {depth}; at least 1 is needed")
-    count_size(call, depth, 8)
+    call.count_size(depth, 8)
     axis = call.axis(call.attr_int("axis", -1), numbers.rank + 1)
     numbers = call.cast(numbers, "i64")
     negative = call.add("less", numbers, call.scalar(0, numbers))
@@ -81,7 +80,7 @@ def trilu(call: OnnxCall) -> Results:
     diagonals = call.maybe_ints(1, "k") or (0,)
     rows, columns = x.shape[-2:]
     k = min(max(diagonals[0], -rows - 1), columns + 1)
-    count_size(call, rows * columns, 1)
+    call.count_size(rows * columns, 1)
     ones = np.ones((rows, columns), np.bool_)
     kept = np.triu(ones, k) if call.attr_bool("upper", True) else np.tril(ones, k)
     return call.add("where", constant(kept), x, constant(np.zeros((), DTYPES[x.dtype])))

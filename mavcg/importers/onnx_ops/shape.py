@@ -8,7 +8,6 @@ import numpy as np
 from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import is_counted, join_counted, run_shape
-from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
@@ -158,25 +157,22 @@ def size_of(call: OnnxCall) -> Results:
     return call.add("mul", call.emitter.count_value(x.count), constant(np.int64(others)))
 
 
-_CONSTANT_KINDS = {"value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64}
+_CONSTANT_KINDS: Mapping[str, tuple[Callable[[OnnxCall, str], object], type[np.generic]]] = {
+    "value_float": (OnnxCall.attr_float, np.float32),
+    "value_int": (OnnxCall.attr_int, np.int64),
+    "value_floats": (OnnxCall.attr_floats, np.float32),
+    "value_ints": (OnnxCall.attr_ints, np.int64),
+}
 
 
 @known_at_build(result=True)
 def constant_node(call: OnnxCall) -> Results:
     """Import Constant."""
     if "value" in call.attrs:
-        value = call.attrs["value"]
-        if not isinstance(value, np.ndarray):
-            raise call.fail("attribute value is not a tensor")
-        return tensor_constant(value)
-    for name, dtype in _CONSTANT_KINDS.items():
+        return tensor_constant(call.attr_tensor("value"))
+    for name, (read, dtype) in _CONSTANT_KINDS.items():
         if name in call.attrs:
-            kinds = (int, float) if dtype is np.float32 else (int,)
-            items = call.attrs[name]
-            flat = items if isinstance(items, tuple) else (items,)
-            if not all(isinstance(v, kinds) for v in flat) or name.endswith("s") != isinstance(items, tuple):
-                raise call.fail(f"attribute {name} is of another kind")
-            return constant(np.array(items, dtype))
+            return constant(np.array(read(call, name), dtype))
     raise call.unsupported(f"attributes {', '.join(call.attrs) or 'none'}", "value, value_float(s), value_int(s)")
 
 
@@ -184,26 +180,14 @@ def constant_node(call: OnnxCall) -> Results:
 def constant_of_shape(call: OnnxCall) -> Results:
     """Import ConstantOfShape."""
     shape = call.ints(0, "shape")
-    value = call.attrs.get("value", np.zeros(1, np.float32))
-    if not isinstance(value, np.ndarray) or value.size != 1:
+    value = call.attr_tensor("value", np.zeros(1, np.float32))
+    if value.size != 1:
         raise call.fail("attribute value is not a tensor with one element")
     if any(n < 0 for n in shape):
         raise call.fail(f"shape {list(shape)}; each entry must be at least 0")
-    check_size(call, math.prod(shape), value.dtype.itemsize)
+    call.check_size(math.prod(shape), value.dtype.itemsize)
     # A broadcast view of one element: memory is allocated only when an operator reads it.
     return tensor_constant(np.broadcast_to(value.reshape(()), shape))
-
-
-def check_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
-    """Check the size of an array that the import would create. Raises: MavcgError if it is too large."""
-    if elements * item_bytes > LARGEST_BYTES:
-        raise call.fail(f"a result of {elements} elements takes {elements * item_bytes} bytes; at most {LARGEST_BYTES}")
-
-
-def count_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
-    """Count an array that the import is about to create. Raises: MavcgError if it, or all together, are too large."""
-    check_size(call, elements, item_bytes)
-    call.emitter.count_bytes(elements * item_bytes, call.location)
 
 
 @known_at_build("start", "limit", "delta", result=True)

@@ -22,7 +22,7 @@ class _Arithmetic:
 
     def of(self, op: str, *values: Value | float) -> Value:
         """Return an operator's result."""
-        return self.call.add(op, *(v if isinstance(v, Value) else self.call.scalar(v, self.like) for v in values))
+        return self.call.add(op, *(self.call.as_value(value, self.like) for value in values))
 
     def attribute(self, name: str, default: float | None = 0.0) -> float:
         """Return an attribute. default: None if every node has it."""

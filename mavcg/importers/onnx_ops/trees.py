@@ -14,7 +14,6 @@ import numpy as np
 from mavcg.graph import Array
 from mavcg.importers.movement import element
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.value import Value, constant
 
 MOST_LEVELS = 256
@@ -70,7 +69,7 @@ def _sum_of_leaves(call: OnnxCall, forest: Forest, aggregate: str) -> Value:
     if len(forest.feature) and not 0 <= forest.feature.min() <= forest.feature.max() < features:
         raise call.fail(f"feature {forest.feature.max()} of {features}")
     targets, trees = forest.weights.shape[1], len(forest.roots)
-    count_size(call, rows * trees, 8)
+    call.count_size(rows * trees, 8)
     if aggregate not in ("SUM", "AVERAGE") and targets > 1:
         raise call.unsupported(f"aggregate_function {aggregate} of {targets} targets", "one target")
     flat, first = call.reshape(x, (rows * features,)), constant(np.arange(rows, dtype=np.int64)[:, None] * features)
@@ -129,10 +128,7 @@ def _forest(call: OnnxCall, prefix: str, targets: int) -> Forest:
     count = len(trees)
 
     def floats(name: str, length: int) -> Array:
-        given = call.attrs.get(name, ())
-        if not isinstance(given, tuple) or len(given) != length or not all(isinstance(v, int | float) for v in given):
-            raise call.fail(f"attribute {name} where {length} numbers are needed")
-        return np.array(given, np.float32)
+        return np.array(call.attr_floats(name, length=length), np.float32)
 
     modes = call.attrs.get("nodes_modes", ())
     if not count or len(ids) != count or len(modes) != count or not set(modes) <= {*_MODES, _LEAF}:
@@ -176,7 +172,7 @@ def _forest(call: OnnxCall, prefix: str, targets: int) -> Forest:
 
 
 def _base_values(call: OnnxCall) -> Array:
-    return np.array(call.attrs.get("base_values", ()), np.float32)
+    return np.array(call.attr_floats("base_values"), np.float32)
 
 
 def regressor(call: OnnxCall) -> Results:
@@ -267,8 +263,8 @@ def tree_ensemble(call: OnnxCall) -> Results:
 
 
 def _tensor(call: OnnxCall, name: str) -> Array:
-    value = call.attrs.get(name)
-    if not isinstance(value, np.ndarray) or value.ndim != 1:
+    value = call.attr_tensor(name)
+    if value.ndim != 1:
         raise call.fail(f"its attribute {name} is not a list as a tensor")
     return value
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.graph import DTYPES, TensorType
+from mavcg.graph import TensorType
 from mavcg.importers.block_weights import BlockWeights, row_weights
 from mavcg.importers.call import NodeCall
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES
+from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.tflite_model import Quant, TfliteTensor
 from mavcg.importers.value import Quantised, Value, constant
 
@@ -164,20 +164,6 @@ class TfliteCall(NodeCall):
             raise self.unsupported(f"fused activation {number}", "none, RELU, RELU_N1_TO_1, RELU6, TANH")
         op, attrs = _ACTIVATIONS[number]
         return self.add(op, x, **attrs)
-
-    # Axes and shapes
-
-    def check_shape(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
-        """Check and return a shape from the file. like: a value of the tensor's element type.
-
-        Raises: MavcgError if a dimension is negative, or the tensor too large.
-        """
-        total = DTYPES[like.dtype].itemsize
-        for length in shape:
-            total *= max(1, length)  # Python integers do not overflow
-        if any(length < 0 for length in shape) or total > LARGEST_TENSOR_BYTES:
-            raise self.fail(f"a result of shape {list(shape)}; at most {LARGEST_TENSOR_BYTES} bytes, none negative")
-        return tuple(shape)
 
     # Helpers that many handlers use
 

@@ -160,7 +160,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("TreeEnsembleRegressor", STUMP | {"nodes_truenodeids": [0, 0, 0]}, "more than 256 levels, or without leaves"),
     ("TreeEnsembleRegressor", STUMP | {"nodes_falsenodeids": [9, 0, 0]}, "nodes_falsenodeids names a node that is not"),
     ("TreeEnsembleRegressor", STUMP | {"nodes_featureids": [3, 0, 0]}, "feature 3 of 3"),
-    ("TreeEnsembleRegressor", STUMP | {"nodes_values": [0.5]}, "nodes_values where 3 numbers are needed"),
+    ("TreeEnsembleRegressor", STUMP | {"nodes_values": [0.5]}, "nodes_values has 1 entries where 3 are needed"),
     ("TreeEnsembleRegressor", STUMP | {"nodes_nodeids": [0, 1, 1]}, "a node of a tree is given twice"),
     ("TreeEnsembleRegressor", STUMP | {"target_ids": [0, 1]}, "target_ids, of 1 targets"),
     ("TreeEnsembleRegressor", STUMP | {"aggregate_function": "MEDIAN"}, "aggregate_function"),
