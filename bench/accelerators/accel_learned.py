@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.apply_radices import with_fixed_radices
-from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accelerators.costs.computed import SimulatedGroupCosts
 from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts
 from mavcg.accelerators.from_graph import xgraph_of

@@ -18,7 +18,7 @@ from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.codegen.choose_tile import tiled_group
 from mavcg.accelerators.codegen.generate import generate, generate_group
-from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accelerators.costs.computed import SimulatedGroupCosts
 from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.plan import SEARCHES, choose_fusion
 from mavcg.accelerators.fusion.templates import read_templates

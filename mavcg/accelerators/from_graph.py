@@ -13,7 +13,6 @@ import numpy as np
 
 from mavcg.accelerators.fake_quantisation import without_fake_quantisation
 from mavcg.accelerators.operators.elementwise import ELTWISE, UNIT_ACTS, add_eltwise, add_unit_act
-from mavcg.accelerators.operators.host import add_host
 from mavcg.accelerators.operators.moves import (
     add_concat,
     add_reorganise,
@@ -22,10 +21,9 @@ from mavcg.accelerators.operators.moves import (
     find_shuffles,
     find_space_to_depth,
 )
-from mavcg.accelerators.operators.pools import add_mean, add_pool
-from mavcg.accelerators.operators.products import add_conv, add_deconv, add_dense
+from mavcg.accelerators.operators.products import add_conv, add_deconv, add_dense, add_mean, add_pool
 from mavcg.accelerators.operators.scales import LOWERED_ACTS, add_channel_pad, add_prelu, add_shuffle, add_single_act
-from mavcg.accelerators.operators.xgraph_maker import XGraphMaker
+from mavcg.accelerators.operators.xgraph_maker import XGraphMaker, add_host
 from mavcg.accelerators.shapes import NAME, check_xgraph
 from mavcg.accelerators.xgraph import ModelOutput, XGraph, XNode
 from mavcg.errors import MavcgError

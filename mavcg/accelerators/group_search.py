@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from mavcg.accelerators.codegen.choose_tile import simulated_cycles
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate_group
-from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accelerators.costs.computed import SimulatedGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts
 from mavcg.accelerators.fusion.costs import GroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts, group_shape
 from mavcg.accelerators.fusion.plan import SEARCHES, FusionChoices, choose_fusion
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.fusion.tiling import paper_tile
-from mavcg.accelerators.groups import FusedGroup
+from mavcg.accelerators.groups import FusedGroup, GroupTooLarge
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph, XNode
-from mavcg.errors import MavcgError
 
 MOST_ROUNDS = 24  # maximum searches with learned costs; after each, the costs of the chosen groups are made exact
 
@@ -54,7 +53,7 @@ def choose_groups(
 
     search: "exact", "paper" or "greedy", over the embeddings of all templates, or "none" to make each node a group.
     costs: provider of costs; None for simulated costs.
-    Raises: MavcgError if a node does not fit on chip by itself.
+    Raises: GroupTooLarge if a node does not fit on chip by itself.
     """
     ours = divide(graph).accelerator
     costs = SimulatedGroupCosts(target) if costs is None else costs
@@ -133,7 +132,7 @@ def _single(graph: XGraph, name: str, costs: GroupCosts, target: IsaTarget) -> F
     cost = costs.cost(graph, (name,))
     if cost is None:
         node: XNode = graph.by_name()[name]
-        raise MavcgError(
+        raise GroupTooLarge(
             f"{graph.name}: {node.origin or name} ({node.kind}) does not fit on chip even as tiles of a pixel; give "
             f"the target {target.name} larger buffers, or leave the node to the CPU"
         )

@@ -2,9 +2,15 @@
 
 from dataclasses import dataclass
 
+from mavcg.errors import MavcgError
+
 # Orders of a group's loops over tiles, outermost first. With output channels outermost, weights stay on chip while the
 # feature map streams; with rows outermost, the input's rows stay on chip while all weights stream.
 ORDERS = ("channels_rows_columns", "rows_columns_channels")
+
+
+class GroupTooLarge(MavcgError):
+    """Raised for nodes that do not fit on chip together, or for one that does not by itself, with any tile."""
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,27 @@ class XGraph:
         return replace(self, nodes=tuple(changed.get(node.name, node) for node in self.nodes))
 
 
+def touched_range(node: XNode, axis: int, first: int, end: int, length: int) -> tuple[int, int]:
+    """Return the rows or columns [low, high) of an input that those of the result from `first` to `end` depend on.
+
+    The range may extend into the pads, beyond 0 and `length`. axis: 0 for rows, 1 for columns. length: rows or columns
+    of the input.
+    """
+    stride, pad = node.stride[axis], node.pads[axis]
+    span = (node.kernel[axis] - 1) * node.dilation[axis]
+    if node.kind in ("conv", "depthwise", "max_pool", "avg_pool"):
+        return first * stride - pad, (end - 1) * stride - pad + span + 1
+    if node.kind == "deconv":
+        return -((span - first - pad) // stride), (end - 1 + pad) // stride + 1
+    if node.kind == "dense":
+        return 0, length
+    if node.kind == "upsample":
+        return first // node.factor[axis], -(-end // node.factor[axis])
+    if node.kind == "reorganise":
+        return first * node.factor[axis], end * node.factor[axis]
+    return first, end
+
+
 def operations(graph: XGraph, node: XNode) -> int:
     """Return a convolution's operations, 2 for a multiply-add, padding included; 0 for other nodes (DNNVM, eq. 3)."""
     if node.kind not in CONVOLUTIONS:

@@ -7,10 +7,9 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mavcg.accelerators.codegen.chip_tiles import ChipTile, row_pitch, tile_words
 from mavcg.accelerators.codegen.onchip import OnChipMemory
 from mavcg.accelerators.codegen.parameters import WeightSlice, pack_slice, slice_words
-from mavcg.accelerators.codegen.regions import Region
+from mavcg.accelerators.codegen.regions import ChipTile, Region, row_pitch, tile_words
 from mavcg.accelerators.image.program import StoredTensor
 from mavcg.accelerators.isa.datapath import Datapath
 from mavcg.accelerators.isa.forms import FORMS, VERSION

@@ -7,15 +7,14 @@ from mavcg.accelerators.codegen.clusters import channel_step
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.group_code import GroupCode
 from mavcg.accelerators.codegen.onchip import DoesNotFitError
-from mavcg.accelerators.groups import GroupTile
-from mavcg.errors import MavcgError
+from mavcg.accelerators.groups import GroupTile, GroupTooLarge
 
 
 def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], tile: GroupTile) -> GroupTile:
     """Emit a group, and return the tile that it was emitted with.
 
     names: nodes of the group. stored: tensors in the features segment. tile: first choice.
-    Raises: MavcgError naming the group, if not even the smallest tile fits.
+    Raises: GroupTooLarge naming the group, if not even the smallest tile fits.
     """
     saved, given, stored, rewound = code.snapshot(), tile, frozenset(stored), False
     while True:
@@ -32,7 +31,7 @@ def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], ti
                 saved, smaller, rewound = code.snapshot(), given, True
             if smaller is None:
                 shown = ", ".join(names[:4]) + (", .." if len(names) > 4 else "")
-                raise MavcgError(
+                raise GroupTooLarge(
                     f"{code.graph.name}: {shown}: does not fit on chip even as tiles of a pixel ({error}; first tried "
                     f"{given.rows} x {given.columns}); give the target larger buffers, or leave these nodes to the CPU"
                 ) from error

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mavcg.accelerators.codegen.chip_tiles import ChipTile
 from mavcg.accelerators.codegen.clusters import NodeCluster, channel_ranges, clusters_of
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.node_code import (
@@ -14,7 +13,7 @@ from mavcg.accelerators.codegen.node_code import (
     emit_reorganise,
 )
 from mavcg.accelerators.codegen.parameters import WeightSlice, is_depthwise, read_channels
-from mavcg.accelerators.codegen.regions import Region, needed_region, needed_regions
+from mavcg.accelerators.codegen.regions import ChipTile, Region, needed_region, needed_regions
 from mavcg.accelerators.concats import copied_parts
 from mavcg.accelerators.groups import ORDERS, GroupTile
 from mavcg.accelerators.isa.datapath import SUM_WORDS, blocks

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.accelerators.codegen.chip_tiles import ChipTile
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.parameters import WeightSlice, is_depthwise
-from mavcg.accelerators.codegen.regions import Region, needed_region
+from mavcg.accelerators.codegen.regions import ChipTile, Region, needed_region
 from mavcg.accelerators.fixed_point import bounds, reciprocal, slope_of
 from mavcg.accelerators.isa.forms import ELTWISE
 from mavcg.accelerators.windows import window_counts

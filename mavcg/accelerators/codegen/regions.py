@@ -1,9 +1,15 @@
-"""Rectangles of feature maps, and the rectangles of inputs that are needed to compute them."""
+"""Regions of feature maps, what is needed to compute them, and tiles of them in feature memory.
+
+A tile has its addresses, and its rows are distributed over the banks.
+
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.accelerators.xgraph import XNode
+from mavcg.accelerators.isa.datapath import Datapath, blocks
+from mavcg.accelerators.simulator.timing import bank_conflict
+from mavcg.accelerators.xgraph import XNode, touched_range
 
 
 @dataclass(frozen=True)
@@ -57,19 +63,7 @@ def needed_region(node: XNode, out: Region, source: XNode) -> Region:
 
 
 def _needed_interval(node: XNode, axis: int, first: int, end: int, length: int) -> tuple[int, int]:
-    kernel, stride, dilation, pad = node.kernel[axis], node.stride[axis], node.dilation[axis], node.pads[axis]
-    if node.kind in ("conv", "depthwise", "max_pool", "avg_pool"):
-        low, high = first * stride - pad, (end - 1) * stride - pad + (kernel - 1) * dilation + 1
-    elif node.kind == "deconv":
-        low, high = -((-(first + pad - (kernel - 1) * dilation)) // stride), (end - 1 + pad) // stride + 1
-    elif node.kind == "dense":
-        low, high = 0, length
-    elif node.kind == "upsample":
-        low, high = first // node.factor[axis], (end - 1) // node.factor[axis] + 1
-    elif node.kind == "reorganise":
-        low, high = first * node.factor[axis], end * node.factor[axis]
-    else:
-        low, high = first, end
+    low, high = touched_range(node, axis, first, end, length)
     low = min(max(low, 0), length - 1)  # a window that lies in the pads alone still names a pixel
     return low, max(low + 1, min(high, length))
 
@@ -95,3 +89,49 @@ def parts_of(length: int, count: int) -> list[tuple[int, int]]:
     """Divide [0, length) into at most `count` ranges of nearly the same length, in order, none empty."""
     ends = [length * part // count for part in range(count + 1)]
     return [(first, end) for first, end in zip(ends[:-1], ends[1:], strict=True) if end > first]
+
+
+@dataclass(frozen=True)
+class ChipTile:
+    """Channels [first, first + channels) of a region of a feature map, in feature memory.
+
+    address: first word. row, block: words from one row to the next, and from one block of channels to the next. first:
+    a multiple of the channels in a word.
+    """
+
+    address: int
+    row: int
+    block: int
+    region: Region
+    first: int
+    channels: int
+
+    def operand(self, side: str, word: int, at: Region | None = None, channel: int | None = None) -> dict[str, int]:
+        """Return the fields of an instruction's operand that starts at a pixel and a channel of the tile.
+
+        side: prefix of the fields. word: bytes of a word. at: region whose first pixel is meant; None for the tile's.
+        channel: None for the tile's first.
+        """
+        region, start = at or self.region, self.first if channel is None else channel
+        offset = (region.top - self.region.top) * self.row + region.left - self.region.left
+        offset += (start - self.first) // word * self.block
+        return {side: self.address + offset, f"{side}_row": self.row, f"{side}_block": self.block}
+
+
+def row_pitch(columns: int, strides: tuple[int, ...], path: Datapath) -> int:
+    """Return the row pitch of a tile, in words, that puts rows which convolutions read together into different banks.
+
+    It is the smallest pitch with the fewest conflicts. strides: row strides of the convolutions that read the tile.
+    """
+
+    def conflicts(pitch: int) -> int:
+        return max(bank_conflict(path.row_lanes, stride * pitch % path.banks, path.banks) for stride in strides)
+
+    candidates = range(columns, columns + path.banks)
+    return min(candidates, key=lambda pitch: (conflicts(pitch), pitch)) if strides else columns
+
+
+def tile_words(region: Region, channels: int, row: int, path: Datapath) -> tuple[int, int]:
+    """Return the words of a tile, and the words from one block of channels to the next."""
+    block = (region.rows - 1) * row + region.columns
+    return block * blocks(channels, path.word), block

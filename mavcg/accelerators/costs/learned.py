@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mavcg.accelerators.codegen.group_key import GroupKeys
+from mavcg.accelerators.costs.kept import GroupKeys
 from mavcg.accelerators.fusion.costs import GroupCost, GroupCosts, ModelledGroupCosts
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
-from mavcg.accelerators.costs.device import DeviceGroupCosts
+from mavcg.accelerators.costs.computed import DeviceGroupCosts, SimulatedGroupCosts
 from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts
 from mavcg.accelerators.fusion.costs import GroupCosts, ModelledGroupCosts

@@ -17,6 +17,7 @@ from mavcg.accelerators.codegen.generate import generate
 from mavcg.accelerators.codegen.hand_over import assign_operations
 from mavcg.accelerators.fusion.report import accelerated_operations
 from mavcg.accelerators.group_search import choose_groups
+from mavcg.accelerators.groups import GroupTooLarge
 from mavcg.accelerators.images import seeded_images
 from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.networks import NAMES
@@ -89,10 +90,8 @@ def _simulate(task: TargetSimulation) -> SimulatedFigures | None:
     try:
         chosen = choose_groups(graph, target, task.search, lambda message: None)
         program, _ = generate(graph, chosen.groups, target, lambda message: None)
-    except MavcgError as error:
-        if "does not fit on chip" in str(error):
-            return None
-        raise
+    except GroupTooLarge:
+        return None
     time = simulate(program)
     return SimulatedFigures(time.cycles, time.ddr_bytes, energy_mj(program, time))
 

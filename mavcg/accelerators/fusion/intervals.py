@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from mavcg.accelerators.xgraph import XNode
+from mavcg.accelerators.xgraph import XNode, touched_range
 
 Interval = tuple[int, int]  # (first, end), without end
 
@@ -12,21 +12,7 @@ def needed_range(node: XNode, axis: int, result_range: Interval, length: int) ->
 
     axis: 0 for rows, 1 for columns. result_range: range of the result. length: rows or columns of the input.
     """
-    low, high = result_range
-    if node.kind in ("conv", "depthwise", "max_pool", "avg_pool"):
-        span = node.dilation[axis] * (node.kernel[axis] - 1) + 1
-        low = low * node.stride[axis] - node.pads[axis]
-        high = (high - 1) * node.stride[axis] - node.pads[axis] + span
-    elif node.kind == "deconv":
-        span = node.dilation[axis] * (node.kernel[axis] - 1) + 1
-        low = -((span - 1 - low - node.pads[axis]) // node.stride[axis])
-        high = (high - 1 + node.pads[axis]) // node.stride[axis] + 1
-    elif node.kind == "dense":
-        return 0, length
-    elif node.kind == "upsample":
-        low, high = low // node.factor[axis], -(-high // node.factor[axis])
-    elif node.kind == "reorganise":
-        low, high = low * node.factor[axis], high * node.factor[axis]
+    low, high = touched_range(node, axis, *result_range, length)
     low, high = max(low, 0), min(high, length)
     return (low, high) if low < high else (0, 0)
 

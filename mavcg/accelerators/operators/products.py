@@ -1,13 +1,14 @@
-"""Convert convolutions, transposed convolutions and fully connected layers to coarse operations.
+"""Convert convolutions, transposed convolutions, fully connected layers and pools to coarse operations.
 
 Each operation includes bias and activation.
+
 """
 
 import numpy as np
 
-from mavcg.accelerators.operators.host import add_host_act
 from mavcg.accelerators.operators.scales import add_lowered_act
-from mavcg.accelerators.operators.xgraph_maker import XGraphMaker, all_finite, fused_act
+from mavcg.accelerators.operators.xgraph_maker import XGraphMaker, add_host_act, all_finite, fused_act
+from mavcg.accelerators.shapes import MOST_WINDOW
 from mavcg.accelerators.xgraph import Parameters, XNode
 from mavcg.graph import Array, Node
 
@@ -134,4 +135,48 @@ def add_dense(maker: XGraphMaker, node: Node) -> bool:
     )
     weights = np.ascontiguousarray(rows).reshape(rows.shape[0], *shape[1:])
     maker.add(dense, node.output, Parameters(weights, bias))
+    return True
+
+
+def add_pool(maker: XGraphMaker, node: Node) -> bool:
+    """Add a maximum or average pool; return False for a window that the accelerator cannot compute."""
+    x = maker.image(node.inputs[0])
+    kernel, dilation = node.attr("kernel"), node.attr("dilation")
+    pads, spans = node.attr("pads"), [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    if x is None or kernel[0] * kernel[1] > MOST_WINDOW or any(pads[i] >= spans[i % 2] for i in range(4)):
+        return False
+    kind, counted = ("max_pool", (0,) * 4) if node.op == "max_pool2d" else ("avg_pool", node.attr("count_pads"))
+    pool = XNode(
+        node.origin or node.output,
+        kind,
+        (x,),
+        maker.graph.types[node.output].shape,
+        kernel,
+        node.attr("stride"),
+        dilation,
+        pads,
+        count_pads=counted,
+        origin=node.origin,
+    )
+    maker.add(pool, node.output)
+    return True
+
+
+def add_mean(maker: XGraphMaker, node: Node) -> bool:
+    """Add a mean over height and width as a pool of the whole map; return False for other axes or too large maps."""
+    x = maker.image(node.inputs[0])
+    if x is None or node.attr("axes") != (1, 2):
+        return False
+    shape = maker.shapes[x]
+    if shape[1] * shape[2] > MOST_WINDOW:
+        return False
+    pool = XNode(
+        node.origin or node.output,
+        "avg_pool",
+        (x,),
+        (shape[0], 1, 1, shape[3]),
+        (shape[1], shape[2]),
+        origin=node.origin,
+    )
+    maker.add(pool, node.output)
     return True

@@ -27,8 +27,7 @@ def simulate(
     """
     from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.accelerators.simulator.cycles import simulate as cycles_of
-    from mavcg.accelerators.simulator.report import simulated_json
-    from mavcg.accelerators.simulator.timeline import timeline_svg
+    from mavcg.accelerators.simulator.report import simulated_json, timeline_svg
     from mavcg.drawing.svg_plots import check_plot, save_drawing
 
     if timeline is not None:

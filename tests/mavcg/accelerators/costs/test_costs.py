@@ -11,8 +11,7 @@ import pytest
 from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.codegen.choose_tile import simulated_cycles
 from mavcg.accelerators.codegen.generate import generate_group
-from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
-from mavcg.accelerators.costs.device import DeviceGroupCosts
+from mavcg.accelerators.costs.computed import DeviceGroupCosts, SimulatedGroupCosts
 from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts, fit_ridge
 from mavcg.accelerators.costs.providers import CostRequest, group_costs
