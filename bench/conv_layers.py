@@ -24,8 +24,8 @@ from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.builder.emit import F32, PTR, Values, const, f32_splat, fma, for_range
 from mavcg.kernels.builder.module_text import add_core_attributes
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.registry import lower
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Machine, Step, View, dense_view
 from mavcg.specs.packed_constant import constant_array
 from mavcg.toolchain.target import host_target

@@ -42,11 +42,11 @@ from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import WORTH, predict_algorithms
 from mavcg.cost.board_model import board_model
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import packing_for
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.loading import load
+from mavcg.runtime.machines import packing_for
 
 NEAR = 1.3  # times the engine's: who is said to take more is not near to being taken
 QUANTILE = 0.75

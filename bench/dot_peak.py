@@ -11,7 +11,7 @@ from mavcg.kernels.block_weights.integer_terms import GROUP, IntegerTerms, produ
 from mavcg.kernels.block_weights.packing import BlockFormat
 from mavcg.kernels.builder.emit import I8, I16, I32, PTR, Values, address, const, for_range
 from mavcg.kernels.builder.module_text import add_core_attributes
-from mavcg.kernels.machines import packing_for
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.target import host_target
 

@@ -13,9 +13,9 @@ from mavcg.hardware.core import GENERIC
 from mavcg.hosts.host import host_board, measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes
-from mavcg.kernels.machines import machines_for
 from mavcg.kernels.registry import emit
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Array, Machine, Step
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows
 from mavcg.toolchain.target import host_target, parse_target

@@ -42,9 +42,9 @@ from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.registry import emit
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan, worthwhile_call_rows

@@ -10,12 +10,12 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for
 from mavcg.lab.simulate.call_arguments import CallState, page_range
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.trials.jobs import GUARD_BYTES, TrialJob
 from mavcg.profiles.timing import load_timing
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import KernelSpec
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target

@@ -42,12 +42,12 @@ from mavcg.hardware.timing import Timing
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.int8.specs import QConv2d
-from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
+from mavcg.runtime.machines import machines_for, packing_for
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.codegen import CodegenJob, compile_module

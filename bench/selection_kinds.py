@@ -28,11 +28,11 @@ from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.model.choose_algorithms import eight_bit_json
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.machines import packing_for
 from mavcg.toolchain.target import parse_target
 
 BOARDS = ("rk3588", "exynos9820")

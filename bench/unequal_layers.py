@@ -24,10 +24,10 @@ from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.objects.library import link_shared
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.machines import machines_for, packing_for
 from mavcg.runtime.model_build import build_model_objects
 from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_zig

@@ -15,8 +15,8 @@ import numpy as np
 
 from bench.conv_layers import bench_layers, conv_caller, peak_caller, seconds_of
 from bench.jit import caller, compile_step, host_machine
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.registry import find_primitive
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Array, Machine, Step
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.target import host_target

@@ -6,9 +6,8 @@ from functools import partial
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.kernels.gemm.tile import BF16_TERMS
 from mavcg.runtime.needs import X86_BASE, llvm_needs, x86_needs
-from mavcg.specs.kernel import Machine, Packing
+from mavcg.specs.kernel import BF16_TERMS, Machine, Packing
 from mavcg.toolchain.target import Target
 
 # (word, bit) of CPUID, as in runtime/csrc/x86_needs.h.

@@ -12,8 +12,8 @@ import numpy as np
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
+from mavcg.specs.kernel import BF16_TERMS, Array
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
-from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import PackedConstant
 
 Value: TypeAlias = ir.Value
@@ -136,7 +136,6 @@ class Pointers:
 
 
 BF16_MATRIX = "bf16x4"  # type of products: of matrices with four bf16 terms of each pixel and channel
-BF16_TERMS = 4
 
 
 def product_bytes(dtype: str) -> int:

@@ -17,9 +17,9 @@ from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.machine import Machine
 from mavcg.hardware.timing import MissingFact, Timing
-from mavcg.kernels.machines import machines_for, with_half
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.timing import load_timing
+from mavcg.runtime.machines import machines_for, with_half
 from mavcg.specs.kernel import F32_BYTES
 from mavcg.toolchain.target import Target, parse_target
 
@@ -60,7 +60,7 @@ def board_model(cores: Sequence[Core], target: Target, board: Board | None) -> B
 
 
 def with_half_arithmetic(model: BoardModel) -> BoardModel:
-    """Return the model of the same cores with versions of kernels that compute in f16 (kernels/machines.py)."""
+    """Return the model of the same cores with versions of kernels that compute in f16 (runtime/machines.py)."""
 
     def half(core: CoreModel) -> CoreModel:
         return replace(core, machine=with_half(core.machine))

@@ -199,8 +199,8 @@ def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
 def _loops(core: str) -> "mavcg.hosts.probe.Probe":
     """Return the measuring loops, with vectors of the length that kernels for this core use."""
     from mavcg.hardware.core import GENERIC
-    from mavcg.kernels.machines import machines_for
     from mavcg.profiles.load import load_core
+    from mavcg.runtime.machines import machines_for
     from mavcg.toolchain.target import host_target
 
     cores = () if core == GENERIC else (load_core(core),)

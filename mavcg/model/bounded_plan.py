@@ -17,7 +17,6 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.bounded_shapes import NamedShapes, named_shapes
 from mavcg.model.dump import dump
@@ -26,6 +25,7 @@ from mavcg.model.sizes import BoundedShapes
 from mavcg.model.stages import LAY_OUT, optimise_graph, run_stages
 from mavcg.passes.graph.attention import fuse_attention
 from mavcg.passes.graph.states import pair_states, without_counts
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.count import Count
 from mavcg.specs.dimension import Dimension, dimensions_text, remedy_text
 from mavcg.specs.model_program import Program

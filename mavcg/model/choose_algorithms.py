@@ -24,9 +24,9 @@ from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.kernels.int8.conv2d import eight_bit_primitive
-from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.model_request import PlanContext
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Packing
 
 Dump = Callable[[str, object], None]

@@ -16,10 +16,10 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import ALL_LEVELS, NO_LEVELS, lower_levels
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for
 from mavcg.model.model_request import ModelRequest, Progress
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.kernel_versions import KernelNeeds, level_label, needs_of_versions
+from mavcg.runtime.machines import machines_for
 from mavcg.runtime.needs import base_extensions, compiler_extensions, usable_extensions
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan

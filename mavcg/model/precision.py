@@ -9,13 +9,13 @@ from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.hardware.core import Core
-from mavcg.kernels.machines import cores_without_half
 from mavcg.kernels.registry import single_inputs
 from mavcg.model.calibration import RANDOM, calibration_words
 from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.precision import in_half, in_single
 from mavcg.passes.graph.rewrite import Dump
+from mavcg.runtime.machines import cores_without_half
 
 F32, F16, BF16, AUTO_PRECISION = "f32", "f16", "bf16", "auto"
 PRECISIONS = (F32, F16, BF16, AUTO_PRECISION)

@@ -64,6 +64,9 @@ def dense_view(tensor: TensorType) -> View:
     return View(tensor.dtype, tensor.shape, dense_strides(tensor.shape))
 
 
+BF16_TERMS = 4  # of a bf16 sum that products of matrices take at once
+
+
 @dataclass(frozen=True)
 class Packing:
     """The layout of packed constants, which all versions of a library's kernels share (docs/design/kernels.md).

@@ -12,11 +12,11 @@ from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.int8.specs import QConv2d
-from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.passes.asm.models.main_loop import main_loop
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.codegen import CodegenJob, compile_module

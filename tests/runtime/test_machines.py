@@ -7,8 +7,8 @@ from llvmlite import binding
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
-from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.profiles.load import cores_for, load_cores
+from mavcg.runtime.machines import machines_for, packing_for
 from mavcg.toolchain.target import parse_target
 
 ARM, X86 = parse_target("aarch64-linux-gnu.2.17"), parse_target("x86_64-linux-gnu.2.17")

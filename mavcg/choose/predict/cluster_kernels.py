@@ -9,8 +9,8 @@ from mavcg.choose.predict.asm_blocks import BuiltLoop, built_loops
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import BoardModel, CoreModel
-from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_cores
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import Target

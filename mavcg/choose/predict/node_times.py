@@ -7,7 +7,7 @@ from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import fastest_of, predict_algorithms
 from mavcg.graph import Graph
 from mavcg.hardware.core_model import BoardModel
-from mavcg.kernels.machines import packing_for
+from mavcg.runtime.machines import packing_for
 
 Progress = Callable[[str], None]
 

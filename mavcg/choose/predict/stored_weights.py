@@ -8,7 +8,7 @@ from mavcg.graph import Graph, Node
 from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.conv.conv2d import is_depthwise
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.machines import packing_for
+from mavcg.runtime.machines import packing_for
 
 Progress = Callable[[str], None]
 

@@ -15,7 +15,7 @@ from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core
 from mavcg.hardware.core_model import CoreModel
-from mavcg.kernels.machines import packing_for
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.blas_blocks import ITEM_BYTES, Blocking
 from mavcg.specs.kernel import KernelSpec
 from mavcg.toolchain.target import default_target

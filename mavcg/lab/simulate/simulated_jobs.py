@@ -20,7 +20,6 @@ from mavcg.files.worker_processes import run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for
 from mavcg.lab.simulate.call_arguments import (
     KERNEL_LIMIT,
     READ_AHEAD_BYTES,
@@ -34,6 +33,7 @@ from mavcg.lab.simulate.row_windows import KernelCalls, TouchedMemory, WindowEst
 from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.objects.library import link_shared
 from mavcg.profiles.timing import load_timing
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.primitive import Lowering, Stage
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import Target, parse_target

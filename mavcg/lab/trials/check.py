@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.sparse.family import mask_of
 from mavcg.lab.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_ranges
 from mavcg.lab.trials.run import run_jobs
 from mavcg.reference.elementwise import activate
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.kernel_symbol import pair_text
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Lowering, Primitive, Scenario

@@ -9,12 +9,12 @@ from mavcg.hardware.core import GENERIC
 from mavcg.hosts.foreign_library import sgemm_address
 from mavcg.hosts.host import host_board
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.foreign_gemm import foreign_libraries
 from mavcg.lab.trials.emulation import LABEL, emulate, emulator_missing, runs_here
 from mavcg.lab.trials.jobs import TrialJob, memory
 from mavcg.profiles.load import cores_for
 from mavcg.runtime.kernel_call import KernelCall
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Lowering
 from mavcg.toolchain.target import host_target

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.gemm.tile import BF16_TERMS, pack
+from mavcg.kernels.gemm.tile import pack
 from mavcg.kernels.registry import lower
-from mavcg.specs.kernel import Machine, Packing, dense_view
+from mavcg.specs.kernel import BF16_TERMS, Machine, Packing, dense_view
 from tests.kernels.blas.test_matrix_sums import added_to_odd, product
 from tests.kernels.conv.test_half import case, terms_of
 from tests.kernels.emulated_steps import EmulatedNode, compiled, run_emulated

@@ -16,12 +16,12 @@ from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.extensions import hwcap_words
 from mavcg.hardware.feature_levels import ALL_LEVELS, MODELLED_LEVELS, NO_LEVELS, parse_levels
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for, with_half
 from mavcg.model.kernel_levels import NewLevel, library_kernels, next_levels, with_new_levels
 from mavcg.model.model_request import ModelRequest
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.kernel_versions import needs_of_versions, versions_of
+from mavcg.runtime.machines import machines_for, with_half
 from mavcg.specs.kernel import KernelSpec, Packing
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import parse_target

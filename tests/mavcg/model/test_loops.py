@@ -15,11 +15,11 @@ from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.predict import predict
 from mavcg.graph import Graph
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.kernels.machines import packing_for
 from mavcg.model.estimating import read_source
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_board
 from mavcg.reference import run
+from mavcg.runtime.machines import packing_for
 from mavcg.toolchain.target import host_target
 from tests.conftest import examples
 from tests.mavcg.importers.test_onnx_recurrent import GATES, model, with_lengths

@@ -8,13 +8,13 @@ import pytest
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.machines import cores_without_half
 from mavcg.model.calibration import RANDOM, calibration_sets
 from mavcg.model.precision import layer_precisions, precision_json, precision_words
 from mavcg.model.precision_choice import HalfChoice, choose_half_layers
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.machines import cores_without_half
 
 
 def quiet(message: str) -> None:

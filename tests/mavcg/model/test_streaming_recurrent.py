@@ -17,9 +17,9 @@ from bench.program_runner import KernelStore, ProgramRunner
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.graph import Array
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import packing_for
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.states import pair_states
+from mavcg.runtime.machines import packing_for
 from mavcg.toolchain.target import host_target
 from tests.conftest import examples
 

@@ -19,8 +19,8 @@ from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Scenario
 from mavcg.toolchain.target import default_target

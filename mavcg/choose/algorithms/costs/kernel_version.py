@@ -29,7 +29,7 @@ _COMMON = (
     "mavcg.specs.primitive",
     "mavcg.hardware.core_rates",
     "mavcg.choose.lowering.kernel_code",
-    "mavcg.kernels.machines",
+    "mavcg.runtime.machines",
 )
 # Families whose kernels are the engine's own: their modules name the specs, the modules here generate the code.
 _ENGINE_KERNELS = {

@@ -8,7 +8,6 @@ import pytest
 from llvmlite import ir
 
 from mavcg.choose.lowering.kernel_code import kernel_module
-from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.winograd import family as winograd
 from mavcg.kernels.primitives.winograd.family import (
@@ -23,6 +22,7 @@ from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.kernels.primitives.winograd.tiles import Planes
 from mavcg.kernels.registry import emit
 from mavcg.lab.trials.check import CheckCase, check_all
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Array, Machine, Operand, Step, View
 from mavcg.specs.primitive import Epilogue, Layout, Scenario
 from mavcg.toolchain.target import host_target, parse_target

@@ -20,12 +20,12 @@ from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.int8.conv2d import IM2ROW
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
 from mavcg.lab.runners.work_list import plan_of
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.machines import packing_for
 from mavcg.toolchain.target import parse_target
 
 BOARD = "rk3588"

@@ -21,10 +21,10 @@ from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.hardware.board import Board, Cluster
-from mavcg.kernels.machines import machines_for
 from mavcg.memory.row_segments import StepRange
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_cores
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Packing
 from mavcg.toolchain.target import host_target, parse_target
 

@@ -20,13 +20,13 @@ from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.registry import emit
 from mavcg.model.dump import dump
 from mavcg.model.note import _macro, model_note
 from mavcg.model.report import show_note
 from mavcg.objects.elf import function_symbols
 from mavcg.profiles.load import cores_for, load_core
+from mavcg.runtime.machines import machines_for, packing_for
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 from mavcg.toolchain.target import parse_target

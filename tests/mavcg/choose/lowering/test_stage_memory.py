@@ -10,7 +10,7 @@ from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.machines import packing_for
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.model_program import ProgramStage
 from mavcg.toolchain.target import host_target
 

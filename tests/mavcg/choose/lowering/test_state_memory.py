@@ -15,9 +15,9 @@ from mavcg.choose.lowering.state_memory import hold_states, updates_in_place, wi
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Array, Graph, GraphState, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.machines import packing_for
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import host_target
 from tests.conftest import examples

@@ -14,10 +14,10 @@ from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core_model import BoardModel
-from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.winograd.node_step import STAGED
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for, load_board
+from mavcg.runtime.machines import packing_for
 from mavcg.toolchain.target import parse_target
 
 

@@ -13,9 +13,9 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.core_rates import x86_rates
 from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.fits import fit_of_kind
-from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from mavcg.runtime.machines import machines_for
 from mavcg.toolchain.target import Target, parse_target
 
 # The loop of tests/mavcg/cli/conftest.py's dot: 8 cycles on an A55, by the facts of its file.

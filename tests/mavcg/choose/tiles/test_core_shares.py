@@ -11,8 +11,8 @@ from mavcg.cost.guided_chunks import MOST_CORE_SHARE, core_shares
 from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import cores_for, load_board
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.toolchain.target import parse_target
 

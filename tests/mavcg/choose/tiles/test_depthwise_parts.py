@@ -13,8 +13,8 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.int8.specs import QDepthwise
-from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_board, load_cores
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Machine, dense_view
 from mavcg.toolchain.target import parse_target
 

@@ -19,8 +19,8 @@ from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.part_loops import parts_of
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.specs import QConv2d
-from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_board, load_cores
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Packing
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 from mavcg.toolchain.target import parse_target

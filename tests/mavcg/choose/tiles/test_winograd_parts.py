@@ -10,10 +10,10 @@ from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.graph import TensorType
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.winograd.family import tiles_between, winograd_spec
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.profiles.load import load_board, load_cores
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Machine, dense_view
 from mavcg.specs.tile_plan import worthwhile_chunk_rows
 from mavcg.toolchain.target import parse_target

@@ -9,10 +9,10 @@ import pytest
 from mavcg.choose.tiles.blas_blocks import plan_blas_blocks
 from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.hardware.core import GENERIC
-from mavcg.kernels.machines import machines_for
 from mavcg.model.blas.library import product_tiles
 from mavcg.objects.elf import exported_symbols
 from mavcg.profiles.load import cores_for, load_boards
+from mavcg.runtime.machines import machines_for
 from mavcg.specs.blas_blocks import PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.toolchain.target import parse_target
 

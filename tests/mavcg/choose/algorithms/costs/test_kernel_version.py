@@ -60,7 +60,7 @@ def test_every_primitive_has_the_version_of_its_family() -> None:
 def test_sources_are_what_a_family_imports_at_any_depth(module: str, some: set[str]) -> None:
     names = {name.removeprefix("mavcg.kernels.") for name in sources_of(f"mavcg.kernels.primitives.{module}")}
 
-    assert some | {f"primitives.{module}", "machines"} <= names
+    assert some | {f"primitives.{module}", "mavcg.runtime.machines"} <= names
     assert not names & {"tensor.softmax", "primitives.registry", "tensor.pad"}
 
 
@@ -83,7 +83,7 @@ def version_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Cal
     version_of_module.cache_clear()
 
 
-SOURCES = ("mavcg.kernels.gemm.register_tile", "mavcg.kernels.primitives.kn2.taps", "mavcg.kernels.machines")
+SOURCES = ("mavcg.kernels.gemm.register_tile", "mavcg.kernels.primitives.kn2.taps", "mavcg.runtime.machines")
 
 
 @pytest.mark.long
