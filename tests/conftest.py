@@ -18,7 +18,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, settings
 
 import tests.one_worker  # noqa: F401  before what takes its default from there
 
@@ -38,6 +38,7 @@ from tests.cpu_seconds import CpuSeconds
 GOLDEN = Path(__file__).parent / "golden"
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 ARM = parse_target("aarch64-linux-musl")
+NO_SHRINKING = (Phase.explicit, Phase.generate)  # phases of a test that builds a library for each example
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,7 +58,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """The fast suite tries the same input every time, and less where a test names no number; the long one more."""
     # As in mavcg.cli: graphs, IR and syntax trees are many objects that stay, and Python looks through them too often.
     gc.set_threshold(300_000)
-    settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
+    # No test fails because the machine is busy; what one example leaves in a folder, the next one writes anew.
+    shared = [HealthCheck.function_scoped_fixture]
+    settings.register_profile("any", deadline=None, suppress_health_check=shared)
     settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=6)
     settings.load_profile("same" if is_fast(config) else "any")
     if config.getoption("--cpu"):

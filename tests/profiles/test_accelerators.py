@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError, ProfileError
@@ -242,7 +242,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=examples(150, 6), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150, 6))
 @given(
     changes=st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), values, max_size=3), cut=st.integers(0, 400)
 )
@@ -258,7 +258,7 @@ def test_nothing_but_a_profile_error_leaves(tmp_path: Path, changes: dict[str, o
             assert accelerator.pes > 0 and all(level.bandwidth_gb_per_s > 0 for level in accelerator.levels)
 
 
-@settings(max_examples=examples(100, 5), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100, 5))
 @given(text=st.text('{}[]",:/\\ \n0123456789.eE+-NaIinfty"bandwidth', max_size=60))
 def test_any_text_is_read_or_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ProfileError):
@@ -266,7 +266,7 @@ def test_any_text_is_read_or_refused(tmp_path: Path, text: str) -> None:
 
 
 @given(name=st.text('ab"/\\ ', max_size=12))
-@settings(max_examples=examples(100, 5), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100, 5))
 def test_comment_signs_in_strings_stay(tmp_path: Path, name: str) -> None:
     text = FIGURE.replace("{", '{ "name": ' + json.dumps("x" + name) + ", // a name\n", 1)
     assert read_accelerator(written(tmp_path, text)).name == "x" + name

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -62,7 +62,7 @@ def test_sysfs_wins_over_cpuinfo(board: Build) -> None:
     ]
 
 
-@settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, 8))
 @given(
     st.lists(
         st.builds(
@@ -256,7 +256,7 @@ SOUND = arm_block(0, 0x411FD050) + arm_block(1, 0x412FD0A1) + x86_block(2, "Genu
 
 
 @pytest.mark.long
-@settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, 8))
 @given(st.lists(spoilt(SOUND) | st.text(max_size=400), min_size=1, max_size=8))
 def test_broken_cpuinfo_under_sanitizers(checked_detector: Path, board: Build, texts: list[str]) -> None:
     roots = [board("0-3", None, text) for text in texts]
@@ -265,7 +265,7 @@ def test_broken_cpuinfo_under_sanitizers(checked_detector: Path, board: Build, t
     assert done.returncode == 0 and done.stdout.count("ids ") == len(texts), done.stderr
 
 
-@settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, 8))
 @given(st.text(alphabet="0123456789-,=*al bigold\t;é", max_size=60))
 def test_broken_maps_under_sanitizers(checked_detector: Path, tmp_path: Path, text: str) -> None:
     done = subprocess.run(

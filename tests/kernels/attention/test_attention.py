@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mavcg.graph import Graph, type_of
 from mavcg.ops import infer, make_node
 from mavcg.specs.kernel import Machine, View
-from tests.conftest import examples
+from tests.conftest import NO_SHRINKING, examples
 from tests.kernels.conftest import AssertNode, host_machines, run_node_on
 from tests.kernels.emulated_steps import emulated_node, run_emulated
 
@@ -144,12 +144,7 @@ def test_heads_that_lie_apart(assert_node: AssertNode) -> None:
     )
 
 
-@settings(
-    max_examples=examples(300, 3),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    phases=[Phase.explicit, Phase.generate],
-)
+@settings(max_examples=examples(300, 3), phases=NO_SHRINKING)
 @given(
     batch=st.integers(1, 3),
     tokens=st.integers(1, 70),

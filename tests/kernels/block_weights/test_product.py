@@ -103,7 +103,7 @@ def test_every_width_computes_the_same(assert_node: Any, case: tuple[Any, ...]) 
 
 
 @pytest.mark.long
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(1, 9),
     st.integers(1, 200),

@@ -70,7 +70,7 @@ def page_code() -> dict[str, Any]:
     return names
 
 
-@settings(max_examples=examples(12, 5), deadline=None)
+@settings(max_examples=examples(12, 5))
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 11), st.integers(0, 99))
 def test_the_data_type_of_the_page_computes_products(pixels: int, vectors: int, length: int, seed: int) -> None:
     source, tile = np.random.default_rng(seed), page_code()["i16_tile"]

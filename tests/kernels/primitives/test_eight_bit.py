@@ -98,7 +98,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 @pytest.mark.long
-@settings(max_examples=examples(60, 15), deadline=None)
+@settings(max_examples=examples(60, 15))
 @given(scenarios(), st.integers(0, 1 << 20))
 def test_drawn_scenarios(scenario: Scenario, seed: int) -> None:
     assert_same_bits(scenario, seed)

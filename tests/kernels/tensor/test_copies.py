@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -16,7 +16,7 @@ from tests.conftest import examples
 Array = NDArray[Any]
 AssertNode = Callable[..., list[Array]]
 Inside = Callable[..., View]
-FEW = settings(max_examples=examples(12, 5), suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=examples(12, 5))
 
 
 def counted(dtype: str, shape: tuple[int, ...]) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -64,7 +64,7 @@ def test_broadcasting(assert_node: AssertNode, a: tuple[int, ...], b: tuple[int,
     assert_node("sub", (numbers("f32", a), numbers("f32", b, 1)), rtol=1e-7)
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(data=st.data())
 def test_any_shapes(assert_node: AssertNode, inside: Inside, data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=4))

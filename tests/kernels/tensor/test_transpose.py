@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -60,7 +60,7 @@ def test_without_elements(assert_node: AssertNode) -> None:
     assert_node("transpose", (noise("f32", ()),), perm=())
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8)
 @given(
     shape=st.lists(st.integers(1, 19), min_size=2, max_size=4),
     data=st.data(),

@@ -155,7 +155,7 @@ def windowed(draw: st.DrawFn) -> tuple[XNode, Parameters | None, Array, int]:
     return node, Parameters(weights.astype(np.int8), bias.astype(np.int32)), x, x_radix
 
 
-@settings(max_examples=examples(60, 10), deadline=None)
+@settings(max_examples=examples(60, 10))
 @given(windowed(), st.sampled_from(ROUNDINGS))
 def test_windows_agree_with_loops(
     case: tuple[XNode, Parameters | None, Array, int],

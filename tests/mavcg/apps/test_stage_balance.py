@@ -48,7 +48,7 @@ def problems(draw: st.DrawFn) -> tuple[list[tuple[StageCores, list[float]]], int
 
 
 @given(problems(), st.none() | st.integers(1, 400))
-@settings(max_examples=examples(60, 10), deadline=None)
+@settings(max_examples=examples(60, 10))
 def test_no_split_is_better(problem: tuple, per_second: int | None) -> None:  # type: ignore[type-arg]
     rows, count, uses, nodes = problem
     steps = len(nodes)

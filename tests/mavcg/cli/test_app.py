@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mavcg as package
@@ -148,7 +148,7 @@ _WORDS = st.sampled_from(
 ) | st.text(max_size=6).filter(lambda word: "\0" not in word)
 
 
-@settings(max_examples=examples(80, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80, 8))
 @given(
     verb=st.sampled_from(
         ["build", "build", "auto", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch"]

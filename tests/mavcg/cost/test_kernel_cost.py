@@ -36,7 +36,7 @@ def terms(counts: WorkCounts, run: Run = ALONE) -> dict[str, float]:
     return dict(counted_cycles(counts, CORE, run, FIT).terms)
 
 
-@settings(max_examples=examples(30, 7), deadline=None)
+@settings(max_examples=examples(30, 7))
 @given(
     st.integers(1, 5),
     st.integers(3, 9),

@@ -31,7 +31,7 @@ def kept(form: tuple[int, str]) -> bool:
     return form[0] != 2 and form[1] != "floats"
 
 
-@settings(max_examples=examples(40, 8), deadline=None)
+@settings(max_examples=examples(40, 8))
 @given(
     st.sampled_from([(2, "none"), (4, "none"), (4, "packed"), (4, "floats"), (8, "none"), (8, "packed")]),
     st.sampled_from([0, 1, 4]),
@@ -132,7 +132,7 @@ def test_rows_of_a_table_of_four_bits(tmp_path: Path, signed: bool) -> None:
     assert_agrees(path, indices)
 
 
-@settings(max_examples=examples(24, 6), deadline=None)
+@settings(max_examples=examples(24, 6))
 @given(st.sampled_from(["INT4", "UINT4", "INT8", "UINT8"]), st.booleans(), st.booleans(), SEEDS)
 def test_dequantised_weights_stay_packed(tmp_path_factory: Any, type: str, zeros: bool, whole: bool, seed: int) -> None:
     """DequantizeLinear by blocks along the depth of a product."""

@@ -82,7 +82,7 @@ def assert_same(path: Path, arrays: dict[str, Any]) -> Graph:
 MASKS = st.sampled_from([None, (), (1,), (4,), (2, 1)])
 
 
-@settings(max_examples=examples(60, 5), deadline=None)
+@settings(max_examples=examples(60, 5))
 @given(
     st.integers(1, 4),
     st.sampled_from([(4, 4), (4, 2), (3, 1)]),

@@ -69,7 +69,7 @@ def cases(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any, dict[str, Any]]:
     return op, data, indices, {"reduction": reduction}
 
 
-@settings(max_examples=examples(60, 10), deadline=None)
+@settings(max_examples=examples(60, 10))
 @given(cases(), st.booleans())
 def test_results_are_onnxruntimes(case: tuple[str, dict[str, Any], Any, dict[str, Any]], known: bool) -> None:
     op, inputs, indices, attributes = case

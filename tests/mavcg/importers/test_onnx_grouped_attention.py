@@ -68,7 +68,7 @@ def model(
 FORMS = st.sampled_from([(4, 4), (4, 2), (6, 1)])
 
 
-@settings(max_examples=examples(40, 5), deadline=None)
+@settings(max_examples=examples(40, 5))
 @given(
     FORMS, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([-1, 1, 5]), st.booleans(), st.integers(0, 99)
 )
@@ -119,7 +119,7 @@ def assert_same(path: Path, arrays: list[Any], keys: Any, rows: Any = None) -> l
     return list(computed[1:])
 
 
-@settings(max_examples=examples(20, 3), deadline=None)
+@settings(max_examples=examples(20, 3))
 @given(FORMS, st.booleans(), st.booleans(), st.integers(0, 99))
 def test_prompts_in_pieces(
     tmp_path_factory: Any, heads: tuple[int, int], packed: bool, rotary: bool, seed: int

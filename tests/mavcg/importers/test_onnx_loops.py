@@ -184,7 +184,7 @@ def scan_model(
     return save(path, [scan], {"start": start, "x": shape}, ["last", "all"], [])
 
 
-@settings(max_examples=examples(12, 5), deadline=None)
+@settings(max_examples=examples(12, 5))
 @given(st.integers(1, 4), st.integers(-3, 2), st.booleans(), st.integers(-3, 2), st.booleans(), st.integers(0, 1 << 20))
 def test_scans(
     tmp_path_factory: Any, length: int, axis: int, back: bool, out_axis: int, out_back: bool, seed: int

@@ -66,7 +66,7 @@ def equations(draw: st.DrawFn) -> tuple[list[str], str | None]:
     return terms, None if draw(st.booleans()) else "".join(kept[: draw(st.integers(0, len(kept)))])
 
 
-@settings(max_examples=examples(150, 20), deadline=None)
+@settings(max_examples=examples(150, 20))
 @given(equations())
 def test_einsum_of_random_equations(equation: tuple[list[str], str | None]) -> None:
     terms, result = equation

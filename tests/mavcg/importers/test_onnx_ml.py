@@ -67,7 +67,7 @@ def data(random: np.random.Generator, missing: bool) -> np.ndarray:
     return np.where(random.random(x.shape) < 0.2, np.nan, x).astype(F) if missing else x
 
 
-@settings(max_examples=examples(20, 5), deadline=None)
+@settings(max_examples=examples(20, 5))
 @given(st.sampled_from([MODES[:1], MODES]), st.booleans(), st.sampled_from([1, 3]), SEEDS)
 def test_regressions(tmp_path_factory: Any, modes: tuple[str, ...], missing: bool, targets: int, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def test_regressions(tmp_path_factory: Any, modes: tuple[str, ...], missing: boo
     assert_agrees(path, x)
 
 
-@settings(max_examples=examples(20, 5), deadline=None)
+@settings(max_examples=examples(20, 5))
 @given(
     st.sampled_from([[0, 1, 2], [0], [1], [0, 1]]),
     st.booleans(),

@@ -18,7 +18,7 @@ pytest.importorskip("onnxruntime")
 F = "float32"
 
 
-@settings(max_examples=examples(30, 7), deadline=None)
+@settings(max_examples=examples(30, 7))
 @given(st.sampled_from([1, 2]), st.sampled_from(["float32", "uint8", "int8"]), st.booleans(), st.integers(0, 1 << 20))
 def test_places_of_maxima(tmp_path_factory: Any, spatial: int, dtype: str, columns: bool, seed: int) -> None:
     """Equal elements occur; the first of a window counts."""
@@ -72,7 +72,7 @@ def added_up(x: np.ndarray, image: list[int], block: list[int], by: dict[str, li
     return made[(..., *inside)]
 
 
-@settings(max_examples=examples(25, 6), deadline=None)
+@settings(max_examples=examples(25, 6))
 @given(st.sampled_from([1, 2, 3]), st.integers(0, 1 << 20))
 def test_blocks_are_added_up(tmp_path_factory: Any, spatial: int, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def test_blocks_are_added_up(tmp_path_factory: Any, spatial: int, seed: int) -> 
     np.testing.assert_allclose(made, added_up(x, image, block, attributes, out), 1e-5, 1e-5)
 
 
-@settings(max_examples=examples(20, 5), deadline=None)
+@settings(max_examples=examples(20, 5))
 @given(st.booleans(), st.sampled_from([(-2, 3), (-2, 4), (1, 4), (2, 4), (-1, 2)]), st.integers(0, 1 << 20))
 def test_a_cache_is_updated(tmp_path_factory: Any, circular: bool, axis_rank: tuple[int, int], seed: int) -> None:
     """Against the definition: onnxruntime does not have the operator."""
@@ -119,7 +119,7 @@ def test_a_cache_is_updated(tmp_path_factory: Any, circular: bool, axis_rank: tu
     np.testing.assert_array_equal(run(import_onnx(path), cache, update, starts)[0], expected)
 
 
-@settings(max_examples=examples(25, 6), deadline=None)
+@settings(max_examples=examples(25, 6))
 @given(
     st.sampled_from(["int8", "uint8", "int16", "uint16"]),
     st.booleans(),

@@ -22,7 +22,7 @@ def floats(random: np.random.Generator, *shape: int) -> np.ndarray:
     return random.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=examples(40, 10), deadline=None)
+@settings(max_examples=examples(40, 10))
 @given(
     st.sampled_from([("nearest", 2), ("linear", 2), ("cubic", 2), ("nearest", 3), ("linear", 3)]),
     st.sampled_from(["zeros", "border", "reflection"]),
@@ -98,7 +98,7 @@ def test_regions_with_as_many_positions_as_pixels(tmp_path: Path, opset: int, sc
             run(graph, *wrong)
 
 
-@settings(max_examples=examples(15, 5), deadline=None)
+@settings(max_examples=examples(15, 5))
 @given(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2)]), st.booleans(), st.booleans(), st.integers(0, 1 << 20))
 def test_deformable_convolutions(
     tmp_path_factory: Any, sets: tuple[int, int], with_bias: bool, with_mask: bool, seed: int

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mavcg.graph import Array, Graph
@@ -20,9 +20,7 @@ from onnx import helper, numpy_helper  # noqa: E402
 from tests.conftest import examples  # noqa: E402
 from tests.mavcg.importers.one_node import save  # noqa: E402
 
-SHORT = settings(
-    max_examples=examples(40, 10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SHORT = settings(max_examples=examples(40, 10))
 F32_MAX, I64_MAX = (1 << 31) - 1, (1 << 63) - 1
 NOTHING = np.zeros(0, np.float32)
 

@@ -50,7 +50,7 @@ def test_simplified_norms(tmp_path: Path) -> None:
     assert_agrees(tmp_path / "m.onnx", x, scale)
 
 
-@settings(max_examples=examples(12, 5), deadline=None)
+@settings(max_examples=examples(12, 5))
 @given(st.booleans(), st.booleans(), st.booleans(), SEEDS)
 def test_embeddings(tmp_path_factory: Any, segments: bool, masked: bool, places: bool, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -77,7 +77,7 @@ def test_embeddings(tmp_path_factory: Any, segments: bool, masked: bool, places:
     assert_agrees(path, *given_arrays(inputs), tolerance=1e-4)
 
 
-@settings(max_examples=examples(16, 5), deadline=None)
+@settings(max_examples=examples(16, 5))
 @given(st.booleans(), st.booleans(), st.sampled_from([3, 4]), st.booleans(), SEEDS)
 def test_rotations(tmp_path_factory: Any, interleaved: bool, offset: bool, rank: int, part: bool, seed: int) -> None:
     """Whole heads are rotated, or the first 4 of 8 elements of each."""
@@ -97,7 +97,7 @@ def test_rotations(tmp_path_factory: Any, interleaved: bool, offset: bool, rank:
     assert_agrees(path, *inputs.values())
 
 
-@settings(max_examples=examples(20, 5), deadline=None)
+@settings(max_examples=examples(20, 5))
 @given(st.sampled_from(["none", "lengths", "keys", "all"]), st.booleans(), st.booleans(), st.booleans(), SEEDS)
 def test_attention(
     tmp_path_factory: Any, mask: str, with_past: bool, causal: bool, with_added: bool, seed: int
@@ -129,7 +129,7 @@ def test_attention(
     assert_agrees(path, *given_arrays(inputs), tolerance=1e-4)
 
 
-@settings(max_examples=examples(20, 5), deadline=None)
+@settings(max_examples=examples(20, 5))
 @given(st.booleans(), st.booleans(), st.booleans(), st.booleans(), SEEDS)
 def test_attention_of_several_heads(
     tmp_path_factory: Any, with_bias: bool, masked: bool, with_past: bool, causal: bool, seed: int

@@ -25,7 +25,7 @@ def floats(random: np.random.Generator, *shape: int) -> np.ndarray:
     return random.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=examples(25, 6), deadline=None)
+@settings(max_examples=examples(25, 6))
 @given(
     st.sampled_from([1, 2, 4]),
     st.sampled_from(["NOTSET", "SAME_UPPER", "VALID"]),
@@ -50,7 +50,7 @@ def test_convolutions(tmp_path_factory: Any, groups: int, auto_pad: str, with_bi
     assert_agrees(path, *inputs.values(), tolerance=1e-4)
 
 
-@settings(max_examples=examples(25, 6), deadline=None)
+@settings(max_examples=examples(25, 6))
 @given(st.sampled_from(["MaxPool", "AveragePool"]), st.booleans(), st.booleans(), st.integers(0, 1 << 20))
 def test_pools(tmp_path_factory: Any, op: str, ceil: bool, counted: bool, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.specs.dimension import Dimension
-from tests.conftest import examples
+from tests.conftest import NO_SHRINKING, examples
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -97,12 +97,7 @@ def test_two_sequences_of_their_own(tmp_path: Path) -> None:
     assert_same(tmp_path / "m.onnx", {"x": (1, "n", 8), "z": (3, "m", 8)}, dimensions, floats, ((5, 2), (2, 20)))
 
 
-@settings(
-    max_examples=examples(300, 2),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    phases=[Phase.explicit, Phase.generate],
-)
+@settings(max_examples=examples(300, 2), phases=NO_SHRINKING)
 @given(
     width=st.integers(2, 40),
     pieces=st.lists(st.tuples(st.sampled_from(sorted(PIECES)), st.integers(2, 40)), min_size=1, max_size=4),

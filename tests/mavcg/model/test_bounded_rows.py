@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.specs.dimension import Dimension
-from tests.conftest import examples
+from tests.conftest import NO_SHRINKING, examples
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -67,12 +67,7 @@ PIECES = {
 }
 
 
-@settings(
-    max_examples=examples(500, 2),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    phases=[Phase.explicit, Phase.generate],
-)
+@settings(max_examples=examples(500, 2), phases=NO_SHRINKING)
 @given(
     width=st.integers(2, 40),
     pieces=st.lists(st.tuples(st.sampled_from(sorted(PIECES)), st.integers(2, 40)), min_size=1, max_size=5),

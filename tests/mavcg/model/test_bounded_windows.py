@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.specs.dimension import Dimension
-from tests.conftest import examples
+from tests.conftest import NO_SHRINKING, examples
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -225,12 +225,7 @@ OPERATORS: dict[str, Callable[[Images, Any], None]] = {
 }
 
 
-@settings(
-    max_examples=examples(300, 2),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-    phases=[Phase.explicit, Phase.generate],
-)
+@settings(max_examples=examples(300, 2), phases=NO_SHRINKING)
 @given(
     channels=st.integers(1, 20),
     pieces=st.lists(st.sampled_from(sorted(OPERATORS)), min_size=1, max_size=4),

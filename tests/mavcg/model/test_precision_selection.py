@@ -4,7 +4,7 @@ from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.choose.plan import Plan
@@ -20,7 +20,7 @@ from mavcg.model.precision_selection import PrecisionTimes, fastest_single, prec
 from mavcg.model.stages import choose_precision
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.target import parse_target
-from tests.conftest import examples
+from tests.conftest import NO_SHRINKING, examples
 
 COSTS = st.integers(0, 20)
 
@@ -40,7 +40,7 @@ def time_of(graph: Graph, single: frozenset[str], times: PrecisionTimes) -> floa
     return total
 
 
-@settings(deadline=None, max_examples=examples(25, 6), phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(25, 6), phases=NO_SHRINKING)
 @given(data=st.data())
 def test_no_other_choice_is_faster(data: st.DataObject) -> None:
     b = GraphBuilder("random")

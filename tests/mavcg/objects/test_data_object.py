@@ -49,7 +49,7 @@ def test_libraries_of_it_are_those_of_the_assembler(target: str, content: bytes,
     assert protection(made[0]) == PROTECTION[known.arch]
 
 
-@settings(max_examples=examples(30, 7), deadline=None)
+@settings(max_examples=examples(30, 7))
 @given(content=binary(max_size=300), align=sampled_from([1, 2, 64, 4096]), arch=sampled_from(["x86_64", "aarch64"]))
 def test_the_symbol_has_the_bytes(
     content: bytes, align: int, arch: str, tmp_path_factory: pytest.TempPathFactory

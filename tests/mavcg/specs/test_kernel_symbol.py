@@ -53,7 +53,7 @@ def test_every_family_has_a_symbol_of_the_grammar() -> None:
     assert len({kernel_name(spec) for spec in specs}) == len(set(specs))
 
 
-@settings(max_examples=examples(50, 6), deadline=None)
+@settings(max_examples=examples(50, 6))
 @given(st.integers(0, len(all_primitives()) - 1), st.integers(0, 10**6))
 def test_symbols_of_primitives(number: int, seed: int) -> None:
     for spec in specs_of_primitive(number, seed):

@@ -54,7 +54,7 @@ def assert_read_back(spec: KernelSpec) -> None:
     assert repr(again) == repr(spec) and kernel_name(again) == kernel_name(spec)
 
 
-@settings(max_examples=examples(1000, 8), deadline=None)
+@settings(max_examples=examples(1000, 8))
 @given(SPECS)
 def test_specs_are_read_back(specs: tuple[KernelSpec, ...]) -> None:
     for spec in specs:

@@ -105,7 +105,7 @@ def _random_function(seed: int) -> random_code.RandomFunction:
     return random_code.RandomFunction(dice.randrange(1 << 24), seeds(1, 3), seeds(3, 30), seeds(0, 6))
 
 
-@settings(max_examples=examples(400, 2), deadline=None)
+@settings(max_examples=examples(400, 2))
 @given(st.integers(0, 1 << 30), st.sampled_from((*IN_ORDER, *MEASURED)))
 def test_random_loops(seed: int, core: str) -> None:
     assert_loops_not_slower(random_code.program_text([_random_function(seed)]), core)
@@ -141,7 +141,7 @@ def _slower_around(seed: int, core: str) -> tuple[float, float]:
     return _around(text, core), _around(_tuned(text, core).text, core)
 
 
-@settings(max_examples=examples(200, 2), deadline=None)
+@settings(max_examples=examples(200, 2))
 @given(st.integers(0, 1 << 30), st.sampled_from((*IN_ORDER, *MEASURED)))
 def test_random_loops_of_several_blocks(seed: int, core: str) -> None:
     before, after = _slower_around(seed, core)

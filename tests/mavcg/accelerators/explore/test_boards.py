@@ -164,7 +164,7 @@ def test_the_front_is_that_of_all_points(tmp_path: Path, fake: dict[str, str], o
 
 
 @pytest.mark.long
-@settings(max_examples=examples(60, 15), deadline=None)
+@settings(max_examples=examples(60, 15))
 @given(st.floats(0.05, 6), st.integers(10**6, 10**10), st.sampled_from(["latency,power", "energy,cores", "latency"]))
 def test_pruning_leaves_the_front(
     tmp_path_factory: pytest.TempPathFactory, budget: float, macs: int, objectives: str

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.explore.design_space import DesignSpace
@@ -72,7 +72,7 @@ def space_of(folder: Path, keys: Mapping[str, list[str]]) -> DesignSpace:
 
 
 @pytest.mark.long
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(15, 5))
+@settings(max_examples=examples(15, 5))
 @given(spaces, st.sampled_from(OBJECTIVES))
 def test_the_front_with_bounds_is_the_front_of_all(
     tmp_path: Path, keys: Mapping[str, list[str]], objectives: str
@@ -87,7 +87,7 @@ def test_the_front_with_bounds_is_the_front_of_all(
     assert [pruned.figures(n) for n in pruned.front] == [whole.figures(n) for n in whole.front]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=3)
+@settings(max_examples=3)
 @given(spaces)
 def test_every_point_is_as_planned_by_itself(tmp_path: Path, keys: Mapping[str, list[str]]) -> None:
     space = space_of(tmp_path, keys)

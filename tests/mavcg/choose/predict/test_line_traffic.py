@@ -58,7 +58,7 @@ def lru_misses(loop: Loop, lines: int) -> int:
 STRIDES = st.sampled_from([0, 4, 16, 64, 80, 96, 256, 1000, 4096])
 
 
-@settings(max_examples=examples(150, 15), deadline=None)
+@settings(max_examples=examples(150, 15))
 @given(
     trips=st.tuples(*[st.integers(2, 7)] * 3),
     strides=st.lists(st.tuples(STRIDES, STRIDES, STRIDES), min_size=1, max_size=3),
@@ -80,7 +80,7 @@ def test_a_large_cache_gets_each_line_once_and_a_tiny_one_each_time(
     assert distinct <= 2 * sum(fills(loop, 1, NONE).values())
 
 
-@settings(max_examples=examples(100, 10), deadline=None)
+@settings(max_examples=examples(100, 10))
 @given(
     rows=st.integers(2, 12), columns=st.integers(2, 12), panel=st.integers(1, 40), lines=st.sampled_from([16, 64, 256])
 )

@@ -97,7 +97,7 @@ def densified(dense: Array, layout: SparseLayout, values: Array) -> bytes:
     return writer.bytes(writer.op("ADD", [writer.input(dense.shape), made], options="AddOptions"))
 
 
-@settings(max_examples=examples(20, 4), deadline=None)
+@settings(max_examples=examples(20, 4))
 @given(layouts())
 def test_every_layout_gives_the_dense_array(case: tuple[Array, SparseLayout, Array]) -> None:
     dense, layout, values = case

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import examples
@@ -29,7 +29,7 @@ def strided_slices(draw: st.DrawFn) -> tuple[tuple[int, ...], list[list[int]], d
     return tuple(shape), [begin, end, strides], masks
 
 
-@settings(max_examples=examples(60, 15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, 15))
 @example(case=((4,), [[-9], [-9], [-1]], {}))  # no element, unlike ONNX's Slice
 @given(case=strided_slices())
 def test_strided_slices_with_random_bounds(check: Any, new_writer: Any, case: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError, ProfileError, ToolError
@@ -242,7 +242,7 @@ def mutated(content: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
     return content
 
 
-FUZZ = settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=examples(60, 8))
 
 
 @pytest.mark.sample(3)
@@ -262,7 +262,7 @@ def test_mutated_files_never_end_in_a_traceback(
     accepts_or_refuses(tmp_path / "file", mutated(content, edits))
 
 
-@settings(max_examples=examples(15, 5), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15, 5))
 @given(edits=EDITS)
 def test_mutated_perf_data_never_ends_in_a_traceback(
     recorded: Path, tmp_path: Path, edits: list[tuple[float, int, bytes]]

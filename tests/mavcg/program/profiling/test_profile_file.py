@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import ProfileError
@@ -27,7 +27,7 @@ ROWS = st.dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50, 6))
+@settings(max_examples=examples(50, 6))
 @given(ROWS, st.sampled_from(["samples", "instructions"]), NAMES)
 def test_round_trip(tmp_path: Path, rows: dict[Any, list[float]], kind: str, text: str) -> None:
     profile = Profile(sample_frame(rows, kind), kind, "cycles", text, "exynos9820", (text, "two"))

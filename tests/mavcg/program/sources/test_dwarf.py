@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -198,7 +198,7 @@ def test_32_bit_programs_are_refused_with_the_reason(tmp_path: Path) -> None:
     assert "64-bit" in locate(tmp_path / "app", ["f"]).missing["f"]
 
 
-@settings(max_examples=examples(40, 5), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40, 5))
 @given(
     edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6), cut=st.booleans()
 )

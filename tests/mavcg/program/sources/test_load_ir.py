@@ -177,7 +177,7 @@ def mutated(data: bytes, edits: list[tuple[int, int]], cut: int) -> bytes:
 
 
 edits = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4)
-FEW = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
+FEW = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 def check_any_damage_is_text_or_one_error(path: Path, data: bytes) -> None:
