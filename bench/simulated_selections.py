@@ -32,11 +32,11 @@ from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
 from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
-from mavcg.lab.runners.simulated_choices import simulate_unsure
-from mavcg.lab.runners.simulated_tuning import simulate_jobs_on, simulated_cores
-from mavcg.lab.runners.tune_network import core_plan
-from mavcg.lab.runners.tuning_state import ALL_AT_ONCE
-from mavcg.lab.runners.work_list import Job, WorkList
+from mavcg.lab.tuning.simulated import simulate_jobs_on, simulated_cores
+from mavcg.lab.tuning.simulated_choices import simulate_unsure
+from mavcg.lab.tuning.state import ALL_AT_ONCE
+from mavcg.lab.tuning.tune_network import core_plan
+from mavcg.lab.tuning.work_list import Job, WorkList
 from mavcg.specs.primitive import Scenario
 
 NAME, BOARD = "simulated_selections", "exynos9820"

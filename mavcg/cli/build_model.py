@@ -98,7 +98,7 @@ def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str |
     """
     from mavcg.choose.algorithms.select_model import ENGINE
     from mavcg.choose.algorithms.select_network import read_network
-    from mavcg.lab.runners.simulated_choices import simulate_unsure
+    from mavcg.lab.tuning.simulated_choices import simulate_unsure
 
     option = "--simulate-unsure"
     if board is None or request.strategy == ENGINE:

@@ -115,7 +115,7 @@ def _refuse_beside_instance(options: SelectOptions) -> None:
 
 def _simulate_unsure(options: SelectOptions, network: "Network", board: str) -> None:
     """Simulate the primitives among which the cost model cannot tell the fastest, and keep their costs."""
-    from mavcg.lab.runners.simulated_choices import simulate_unsure
+    from mavcg.lab.tuning.simulated_choices import simulate_unsure
     from mavcg.toolchain.codegen import default_workers
 
     with Progress() as progress:

@@ -11,7 +11,7 @@ from mavcg.choose.algorithms.strategies import PBQP, select
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.lab.runners.work_list import Job, WorkList
+from mavcg.lab.tuning.work_list import Job, WorkList
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 

@@ -20,7 +20,7 @@ def check_machine(board_name: str, runner_name: str, as_json: bool, insecure: bo
     from mavcg.hosts.host import find_board
     from mavcg.lab.commands.tune_fleet import check_fleet, is_fleet, open_fleet
     from mavcg.lab.runners.open import open_runner
-    from mavcg.lab.runners.tune_network import facts_document
+    from mavcg.lab.tuning.tune_network import facts_document
 
     if runner_name == SIMULATE:
         raise MavcgError(f"tune --check: --runner {SIMULATE} uses no machine; leave one of the two options out")

@@ -11,7 +11,7 @@ from mavcg.lab.commands.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, 
 if TYPE_CHECKING:
     from mavcg.choose.algorithms.costs.database import CostDb
     from mavcg.choose.algorithms.network import Network
-    from mavcg.lab.runners.tuning_state import RunControl
+    from mavcg.lab.tuning.state import RunControl
     from mavcg.specs.primitive import Primitive
 
 
@@ -45,7 +45,7 @@ def _measure(
     """Measure on the board behind --runner."""
     from mavcg.lab.runners.core_cpus import differences, hints
     from mavcg.lab.runners.open import open_runner
-    from mavcg.lab.runners.tune_network import board_cores, board_of, tune_network, tuned_document
+    from mavcg.lab.tuning.tune_network import board_cores, board_of, tune_network, tuned_document
 
     board = board_of(options.board, options.runner)
     with open_runner(options.runner) as runner:
@@ -75,8 +75,8 @@ def _simulate(
 ) -> dict[str, Any]:
     """Simulate the board's Arm cores, for --runner simulate."""
     from mavcg.hosts.host import find_board
-    from mavcg.lab.runners.simulated_tuning import simulated_cores, tune_simulated
-    from mavcg.lab.runners.tune_network import tuned_document
+    from mavcg.lab.tuning.simulated import simulated_cores, tune_simulated
+    from mavcg.lab.tuning.tune_network import tuned_document
     from mavcg.toolchain.codegen import default_workers
 
     if options.board == HOST:
@@ -109,7 +109,7 @@ def _foreign_primitives(options: TuneOptions) -> "tuple[Primitive, ...]":
 
 
 def _control(options: TuneOptions, progress: Progress) -> "RunControl":
-    from mavcg.lab.runners.tuning_state import RunControl
+    from mavcg.lab.tuning.state import RunControl
 
     def tell(number: int, total: int, label: str) -> None:
         progress(f"{number} of {total}: {label}")

@@ -8,7 +8,7 @@ from mavcg.choose.algorithms.costs.kernel_version import kernel_version
 from mavcg.choose.algorithms.costs.rows import text_of
 from mavcg.lab.fleet.board_pool import Attempt
 from mavcg.lab.runners.bench_lines import InterleavedTimes, JobTimes
-from mavcg.lab.runners.work_list import Job
+from mavcg.lab.tuning.work_list import Job
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS board_figures (what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, "

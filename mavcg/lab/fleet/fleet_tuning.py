@@ -15,8 +15,8 @@ from mavcg.lab.fleet.figures_store import put_figures
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes
 from mavcg.lab.runners.bench_run import BenchOptions, TakenInterleaved
 from mavcg.lab.runners.finished import RunnerError
-from mavcg.lab.runners.interleaved import CandidateGroup
-from mavcg.lab.runners.interleaved_run import (
+from mavcg.lab.tuning.interleaved import CandidateGroup
+from mavcg.lab.tuning.interleaved_run import (
     DEFAULT_INTERLEAVED,
     Entry,
     Groups,
@@ -25,8 +25,8 @@ from mavcg.lab.runners.interleaved_run import (
     jobs_of,
     settle,
 )
-from mavcg.lab.runners.spot import MeasuredCore, programs
-from mavcg.lab.runners.tuning_state import (
+from mavcg.lab.tuning.spot import MeasuredCore, programs
+from mavcg.lab.tuning.state import (
     ALL_AT_ONCE,
     FIRST_PART,
     RunControl,
@@ -35,7 +35,7 @@ from mavcg.lab.runners.tuning_state import (
     TuningState,
     batches_of,
 )
-from mavcg.lab.runners.work_list import Job, WorkList
+from mavcg.lab.tuning.work_list import Job, WorkList
 
 BATCH = 12  # jobs of a program without its two probes; fewer than for one board, so that all boards stay busy
 Decision = tuple[CandidateGroup, dict[Job, Cost], dict[Job, str]]

@@ -9,7 +9,7 @@ from mavcg.hosts.host import find_board
 from mavcg.lab.fleet.fleet_file import Fleet, FleetBoard
 from mavcg.lab.fleet.tune_fleet import TunedType
 from mavcg.lab.runners.facts import MachineFacts
-from mavcg.lab.runners.tune_network import facts_document, tuned_document
+from mavcg.lab.tuning.tune_network import facts_document, tuned_document
 from mavcg.specs.primitive import Primitive
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from mavcg.lab.jobs.sources_digest import compiler_digest
 from mavcg.lab.runners.core_cpus import differences, hints
 from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.finished import RunnerError
-from mavcg.lab.runners.spot import MeasuredCore
-from mavcg.lab.runners.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
-from mavcg.lab.runners.tuning_state import RunControl
+from mavcg.lab.tuning.spot import MeasuredCore
+from mavcg.lab.tuning.state import RunControl
+from mavcg.lab.tuning.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers
 

@@ -22,7 +22,7 @@ from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.int8.conv2d import IM2ROW
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
-from mavcg.lab.runners.work_list import plan_of
+from mavcg.lab.tuning.work_list import plan_of
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.profiles.load import cores_for
 from mavcg.runtime.machines import packing_for

@@ -24,16 +24,16 @@ from mavcg.graph.networks import network
 from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.commands.tune import tune
-from mavcg.lab.runners import simulated_tuning, tune_network
-from mavcg.lab.runners import spot as spots
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.shell_runner import ShellRunner
-from mavcg.lab.runners.spot import Spot
-from mavcg.lab.runners.tuning_run import tune_on
-from mavcg.lab.runners.tuning_state import RunControl
-from mavcg.lab.runners.work_list import fastest, plan_of
 from mavcg.lab.trials.run import find_machine
+from mavcg.lab.tuning import simulated, tune_network
+from mavcg.lab.tuning import spot as spots
+from mavcg.lab.tuning.spot import Spot
+from mavcg.lab.tuning.state import RunControl
+from mavcg.lab.tuning.tune_core import tune_on
+from mavcg.lab.tuning.work_list import fastest, plan_of
 from mavcg.specs.primitive import Layout, Scenario
 from mavcg.toolchain.target import host_target
 
@@ -131,20 +131,20 @@ def test_simulates_a_core_of_a_board_that_is_not_here(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = tmp_path / "costs.sqlite"
-    monkeypatch.setattr(simulated_tuning, "FIRST_BATCH", 2)
+    monkeypatch.setattr(simulated, "FIRST_BATCH", 2)
     first = answer(capsys, str(model), db=db, limit_seconds=1e-9, **SIMULATED)
     assert first["measured"] == 0 and first["left"] > 12 and first["stopped"] == "limit"
 
-    some = simulated_tuning._simulated_batch
+    some = simulated._simulated_batch
 
     def stop_after_one(*rest: Any) -> Any:
-        monkeypatch.setattr(simulated_tuning, "_simulated_batch", interrupt)
+        monkeypatch.setattr(simulated, "_simulated_batch", interrupt)
         return some(*rest)
 
     def interrupt(*rest: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulated_tuning, "_simulated_batch", stop_after_one)
+    monkeypatch.setattr(simulated, "_simulated_batch", stop_after_one)
     with pytest.raises(typer.Exit):
         tune(str(model), db=db, as_json=True, **SIMULATED)
     stopped = json.loads(capsys.readouterr().out)
@@ -153,7 +153,7 @@ def test_simulates_a_core_of_a_board_that_is_not_here(
     assert {each["kind"] for each in core["costs"]} == {"simulated"}
     # 4 channels of 6 x 6 and 3 x 3 filters: 5,184 multiply-accumulates, at most four a cycle, at 1.95 GHz.
     assert all(5184 / 4 / 1.95e6 < each["ms"] < 1 for each in core["costs"] if "sum2d" in each["what"])
-    monkeypatch.setattr(simulated_tuning, "_simulated_batch", interrupt)
+    monkeypatch.setattr(simulated, "_simulated_batch", interrupt)
     with pytest.raises(typer.Exit):
         tune(str(model), db=db, resume=True, as_json=True, **SIMULATED)
     assert json.loads(capsys.readouterr().out)["already"] == 2

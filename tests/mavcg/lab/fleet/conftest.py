@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from mavcg.lab.runners import bench_run, spot
+from mavcg.lab.runners import bench_run
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 from mavcg.lab.runners.ssh import COMMAND_VARIABLE
+from mavcg.lab.tuning import spot
 from mavcg.toolchain.target import host_target
 from tests.mavcg.lab.runners.loopback import Sshd, make_sshd
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from mavcg.choose.algorithms.costs.database_file import open_db
-from mavcg.lab.runners import spot
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
+from mavcg.lab.tuning import spot
 from mavcg.toolchain.target import host_target
 
 ROOT = Path(__file__).parents[4]

@@ -9,12 +9,12 @@ import pytest
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.lab.runners.simulated_tuning import simulated_job
-from mavcg.lab.runners.work_list import Job
 from mavcg.lab.simulate import call_arguments, simulated_jobs
 from mavcg.lab.simulate.row_windows import DEFAULT_PLAN, WindowPlan, _starts, estimate_cycles
 from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.simulate.simulated_jobs import SimulatedJob, SimulatedKernels, compile_jobs, simulate_job
+from mavcg.lab.tuning.simulated import simulated_job
+from mavcg.lab.tuning.work_list import Job
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.primitive import Scenario

@@ -15,10 +15,12 @@ from mavcg.choose.algorithms.costs.database import CostDb, KnownCosts
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.lab.runners import interleaved_run, tuning_run, tuning_state
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.finished import Finished
-from mavcg.lab.runners.interleaved import (
+from mavcg.lab.trials.check import block_of
+from mavcg.lab.trials.run import find_machine
+from mavcg.lab.tuning import interleaved_run, state, tune_core
+from mavcg.lab.tuning.interleaved import (
     GROUP,
     NEAR,
     CandidateGroup,
@@ -28,12 +30,10 @@ from mavcg.lab.runners.interleaved import (
     leaders,
     ratio_of,
 )
-from mavcg.lab.runners.spot import Spot
-from mavcg.lab.runners.tuning_run import tune_on
-from mavcg.lab.runners.tuning_state import RunControl, TunedOn
-from mavcg.lab.runners.work_list import Job, WorkList, fastest
-from mavcg.lab.trials.check import block_of
-from mavcg.lab.trials.run import find_machine
+from mavcg.lab.tuning.spot import Spot
+from mavcg.lab.tuning.state import RunControl, TunedOn
+from mavcg.lab.tuning.tune_core import tune_on
+from mavcg.lab.tuning.work_list import Job, WorkList, fastest
 from mavcg.specs.primitive import Scenario
 
 SCENARIO = Scenario(16, 14, 14, 1, 3, 16, 1)
@@ -128,7 +128,7 @@ def numbers(text: str) -> list[int]:
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TunedOn]:
     def work(runner: NoisyRunner, plan: WorkList, database: CostDb, **given_: Any) -> TunedOn:
-        monkeypatch.setattr(tuning_run, "programs", runner.programs)
+        monkeypatch.setattr(tune_core, "programs", runner.programs)
         monkeypatch.setattr(interleaved_run, "programs", runner.programs)
         where = Spot(MACHINE, None, (), False, "here", runner=runner)  # type: ignore[arg-type]
         return tune_on(plan, database, where, RunControl(**given_))
@@ -170,7 +170,7 @@ def test_the_choice_is_right_where_single_measurements_are_not(
         runner = drawn(seed, OTHERS)
         with open_db(tmp_path / f"{seed}.sqlite") as database:
             with monkeypatch.context() as context:
-                context.setattr(tuning_state, "candidate_groups", lambda *_: [])
+                context.setattr(state, "candidate_groups", lambda *_: [])
                 tuned(runner, plan, database)
                 alone = min(OTHERS + (USUAL,), key=lambda name: cost_of(database, name).ms)
             tuned(runner, plan, database, resume=True)

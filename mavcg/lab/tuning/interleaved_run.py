@@ -1,6 +1,6 @@
 """Measures the candidates for the fastest primitive in interleaved runs, on any machine that a runner reaches.
 
-A program has the candidates of several measurements (lab/runners/interleaved.py). It is run repeatedly, each time
+A program has the candidates of several measurements (lab/tuning/interleaved.py). It is run repeatedly, each time
 for candidates not yet known to be faster or slower than their base, or whose rank among the faster ones is open. Each
 run is a new process, because the addresses of its memory affect the times; at least two processes are run.
 """
@@ -15,9 +15,9 @@ from mavcg.choose.algorithms.costs.provider import Cost
 from mavcg.lab.runners.bench_lines import InterleavedTimes, JobFailed
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.bench_run import BenchOptions, TakenInterleaved, run_interleaved
-from mavcg.lab.runners.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
-from mavcg.lab.runners.spot import Spot, programs
-from mavcg.lab.runners.work_list import Job
+from mavcg.lab.tuning.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
+from mavcg.lab.tuning.spot import Spot, programs
+from mavcg.lab.tuning.work_list import Job
 
 LEAST_KEPT = 3  # minimum of undisturbed rounds in a process; with fewer, all rounds count
 

@@ -20,11 +20,11 @@ from mavcg.lab.runners.bench_run import BenchOptions
 from mavcg.lab.runners.core_cpus import cpus_of, differences, hints
 from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.shell_runner import ShellRunner
-from mavcg.lab.runners.spot import Spot
-from mavcg.lab.runners.tuning_run import tune_on
-from mavcg.lab.runners.tuning_state import RunControl, TunedOn
-from mavcg.lab.runners.work_list import WorkList, fastest, plan_of
 from mavcg.lab.trials.check import block_of
+from mavcg.lab.tuning.spot import Spot
+from mavcg.lab.tuning.state import RunControl, TunedOn
+from mavcg.lab.tuning.tune_core import tune_on
+from mavcg.lab.tuning.work_list import WorkList, fastest, plan_of
 from mavcg.profiles.load import cores_for
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Primitive

@@ -1,6 +1,6 @@
 """Simulated costs for the primitives of a network whose modelled costs are too close to tell the fastest.
 
-Simulating all candidates takes minutes (simulated_tuning.py). Here a selection is made with the costs known so far. The
+Simulating all candidates takes minutes (simulated.py). Here a selection is made with the costs known so far. The
 primitives that it chooses, the nearest rival of each and the engine's default are simulated, and the selection is
 repeated, until each chosen primitive is simulated or the model is sure of it.
 """
@@ -19,10 +19,10 @@ from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
 from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
-from mavcg.lab.runners.simulated_tuning import simulate_jobs_on, simulated_cores
-from mavcg.lab.runners.tune_network import core_plan
-from mavcg.lab.runners.tuning_state import RunControl
-from mavcg.lab.runners.work_list import Job, unsure_jobs
+from mavcg.lab.tuning.simulated import simulate_jobs_on, simulated_cores
+from mavcg.lab.tuning.state import RunControl
+from mavcg.lab.tuning.tune_network import core_plan
+from mavcg.lab.tuning.work_list import Job, unsure_jobs
 from mavcg.specs.primitive import Scenario
 
 OPTION = "--simulate-unsure"

@@ -13,7 +13,7 @@ from functools import cache
 
 from mavcg.choose.algorithms.costs.provider import Cost
 from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
-from mavcg.lab.runners.work_list import Job, WorkList
+from mavcg.lab.tuning.work_list import Job, WorkList
 from mavcg.specs.primitive import Scenario
 
 # Candidates beyond this multiple of the fastest one's time, each measured by itself, are not measured again: on a busy

@@ -10,7 +10,7 @@ from mavcg.choose.algorithms.costs.eight_bit import typical_weights
 from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
 from mavcg.kernels.primitives.sparse.family import mask_of
-from mavcg.lab.runners.work_list import Job
+from mavcg.lab.tuning.work_list import Job
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Lowering, Primitive, Scenario, StageOperand, image_elements
 
 WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has after fusion

@@ -9,9 +9,9 @@ from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.errors import MavcgError
 from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.open import open_runner
-from mavcg.lab.runners.tune_network import TunedCore, board_cores, board_of, disagreements, facts_document
-from mavcg.lab.runners.tuning_state import TunedOn
-from mavcg.lab.runners.work_list import Job, WorkList
+from mavcg.lab.tuning.state import TunedOn
+from mavcg.lab.tuning.tune_network import TunedCore, board_cores, board_of, disagreements, facts_document
+from mavcg.lab.tuning.work_list import Job, WorkList
 from mavcg.profiles.load import load_board
 from mavcg.specs.primitive import Layout
 

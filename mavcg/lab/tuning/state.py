@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from mavcg.choose.algorithms.costs.database import CostDb, Record
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, Rounds
-from mavcg.lab.runners.interleaved import CandidateGroup, candidate_groups
-from mavcg.lab.runners.spot import MeasuredCore
-from mavcg.lab.runners.work_list import Job, WorkList
 from mavcg.lab.trials.check import block_of
+from mavcg.lab.tuning.interleaved import CandidateGroup, candidate_groups
+from mavcg.lab.tuning.spot import MeasuredCore
+from mavcg.lab.tuning.work_list import Job, WorkList
 
 NOTHING = Cost(0.0, MEASURED)
 FIRST_PART = 0.7  # fraction of a time limit for single measurements; the remainder is for interleaved ones

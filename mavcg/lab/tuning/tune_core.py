@@ -1,8 +1,8 @@
-"""Measures the jobs of a network (lab/runners/work_list.py) on a core of any machine that a runner reaches.
+"""Measures the jobs of a network (lab/tuning/work_list.py) on a core of any machine that a runner reaches.
 
 Each batch of jobs becomes a program; while it runs on a board, the next is built here. First each job is measured
 alone, then the candidates for the fastest primitive of each scenario interleaved (interleaved_run.py,
-lab/runners/interleaved.py).
+lab/tuning/interleaved.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from mavcg.choose.algorithms.costs.database import CostDb
 from mavcg.files.scratch import scratch_folder
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, MachineReport
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench
-from mavcg.lab.runners.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
-from mavcg.lab.runners.spot import Spot, programs
-from mavcg.lab.runners.tuning_state import (
+from mavcg.lab.tuning.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
+from mavcg.lab.tuning.spot import Spot, programs
+from mavcg.lab.tuning.state import (
     ALL_AT_ONCE,
     FIRST_PART,
     RunControl,
@@ -24,7 +24,7 @@ from mavcg.lab.runners.tuning_state import (
     TuningState,
     batches_of,
 )
-from mavcg.lab.runners.work_list import Job, WorkList
+from mavcg.lab.tuning.work_list import Job, WorkList
 
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program; the first batch is small so that progress is shown soon
 DEFAULT_OPTIONS = BenchOptions()

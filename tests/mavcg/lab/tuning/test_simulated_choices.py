@@ -8,8 +8,8 @@ from mavcg.choose.algorithms.choice import Alternative
 from mavcg.choose.algorithms.costs.provider import MEASURED, MODELLED, SIMULATED, Cost
 from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.lab.runners.simulated_choices import _jobs_of_choice
-from mavcg.lab.runners.work_list import Job, WorkList, unsure_jobs
+from mavcg.lab.tuning.simulated_choices import _jobs_of_choice
+from mavcg.lab.tuning.work_list import Job, WorkList, unsure_jobs
 from mavcg.specs.primitive import Layout, Scenario
 
 SCENARIO = Scenario(32, 14, 14, 1, 3, 48, 1)

@@ -1,6 +1,6 @@
 """Simulates the costs of a network's primitives and conversions on the Arm cores of a board, for `mavcg tune`.
 
-The jobs that a board would measure (lab/runners/work_list.py) are timed on a simulated core, each in about a
+The jobs that a board would measure (lab/tuning/work_list.py) are timed on a simulated core, each in about a
 second, with the macro-tiles of a library (lab/simulate/simulated_jobs.py). Simulated times have no noise, so that
 interleaved measurements are not needed.
 """
@@ -22,12 +22,12 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
-from mavcg.lab.runners.lowered_job import lowered_job
-from mavcg.lab.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
-from mavcg.lab.runners.tuning_state import NOTHING, RunControl, TunedOn, batches_of
-from mavcg.lab.runners.work_list import Job
 from mavcg.lab.simulate.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
 from mavcg.lab.trials.check import block_of
+from mavcg.lab.tuning.lowered_job import lowered_job
+from mavcg.lab.tuning.state import NOTHING, RunControl, TunedOn, batches_of
+from mavcg.lab.tuning.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
+from mavcg.lab.tuning.work_list import Job
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.primitive import Primitive
