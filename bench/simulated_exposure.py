@@ -25,7 +25,8 @@ from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
 from mavcg.lab.simulate.model_run import ModelRunOptions, simulate_model
 from mavcg.lab.simulate.sampling import SamplePlan
 from mavcg.model.estimating import predict_file
-from mavcg.profiles.load import files, load_board, load_core
+from mavcg.profiles.folders import files
+from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 
 NAME = "simulated_exposure"

@@ -30,7 +30,8 @@ from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.check import CheckCase, prepared_job
-from mavcg.profiles.load import files, load_board, load_core
+from mavcg.profiles.folders import files
+from mavcg.profiles.load import load_board, load_core
 from mavcg.specs.primitive import Primitive, Scenario
 
 NAME = "simulated_fits"

@@ -25,7 +25,8 @@ from mavcg.cost.board_model import core_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.lab.trials.check import CheckCase, prepared_job
-from mavcg.profiles.load import files, load_board, load_core
+from mavcg.profiles.folders import files
+from mavcg.profiles.load import load_board, load_core
 from mavcg.specs.primitive import Scenario
 
 NAME = "simulated_sparse"

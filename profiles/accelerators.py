@@ -14,7 +14,7 @@ from typing import Any
 
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
-from mavcg.profiles.load import SUFFIXES, files
+from mavcg.profiles.folders import SUFFIXES, files
 from mavcg.profiles.schema import refuse, toml_of
 
 KEYS = ("name", "source", "bandwidth", "frequency", "mem_size", "levels", "pe_len", "pe_mapping")

@@ -12,7 +12,8 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.instr_classes import CLASSES, lineage
 from mavcg.profiles.board_files import read_board
-from mavcg.profiles.load import files, read_core
+from mavcg.profiles.core_files import read_core
+from mavcg.profiles.folders import files
 from mavcg.profiles.rates import rate
 from mavcg.profiles.timing import load_timing, own_classes
 from mavcg.toolchain.target import parse_target

@@ -29,7 +29,7 @@ from mavcg.hardware.cost_fit import (
 )
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.profiles import schema
-from mavcg.profiles.load import files
+from mavcg.profiles.folders import files
 from mavcg.profiles.schema import Table, refuse
 
 ASSUMED = "assumed"

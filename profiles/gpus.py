@@ -10,7 +10,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.hardware.gpu import Gpu
 from mavcg.profiles import schema
-from mavcg.profiles.load import files
+from mavcg.profiles.folders import files
 from mavcg.profiles.schema import Table, refuse
 
 # Each fact with the least and the most that a chip can have: a figure in the wrong unit lies outside.

@@ -10,7 +10,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.hardware.technology import ELEMENT_TYPES, MacCost, SizeTable, Technology
 from mavcg.profiles import schema
-from mavcg.profiles.load import files
+from mavcg.profiles.folders import files
 from mavcg.profiles.schema import Table, refuse
 
 # The most that a fact can be: a figure in the wrong unit (fJ, nm2, mm2) lies outside.

@@ -9,11 +9,11 @@ from pathlib import Path
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import ISSUE_QUEUE, REORDER_BUFFER, ClassTiming, Timing
-from mavcg.profiles.load import files, read_core
+from mavcg.profiles.core_files import read_core
+from mavcg.profiles.core_table import core_table
+from mavcg.profiles.folders import files
 from mavcg.profiles.rates import rate
-from mavcg.profiles.renamed_tables import with_present_names
-from mavcg.profiles.schema import read_toml
-from mavcg.profiles.source_abbreviations import spell_out_sources
+from mavcg.profiles.schema import read_text
 from mavcg.profiles.timing_rows import OwnTiming, read_own_timing
 
 IN_FLIGHT = "window.in_flight"  # by figures of silicon; below the reorder buffer where registers and queues fill first
@@ -160,11 +160,11 @@ def _chain(name: str) -> list[tuple[str, Path]]:
 
 
 def _own_timing(path: Path) -> OwnTiming:
-    return _read(path, path.read_text(encoding="utf-8"))
+    return _read(path, read_text(path))
 
 
 @lru_cache(maxsize=256)
-def _read(path: Path, _text: str) -> OwnTiming:
+def _read(path: Path, text: str) -> OwnTiming:
     """Return the timing tables of a file with this text; kept, since other cores inherit from the same file."""
-    table = with_present_names(path, spell_out_sources(path, read_toml(path)))
+    table = core_table(path, text)
     return read_own_timing(path, table, table["order"]["value"])

@@ -31,8 +31,8 @@ from mavcg.accelerators.plans.baselines import BASELINES
 from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph.networks import NAMES, network
+from mavcg.profiles.folders import files
 from mavcg.profiles.gpus import load_gpu
-from mavcg.profiles.load import files
 
 LAYERS_OF, LAYERS_ON = "vgg16", "jetson-tx2"  # figure 8.3's network, and the thesis's board
 OPERANDS = ("input", "weight", "output")

@@ -10,7 +10,7 @@ from typing import Any
 from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.errors import MavcgError
 from mavcg.profiles import schema
-from mavcg.profiles.load import files
+from mavcg.profiles.folders import files
 
 KIND = "isa_targets"
 # Integer keys of a target's file -> (minimum, maximum, what they count). The maxima are far above real accelerators and

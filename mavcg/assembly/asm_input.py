@@ -76,7 +76,7 @@ def version_symbol(name: str, core: Core, symbols: Sequence[str], file: str) -> 
 
 def _functions_on(core: Core, symbols: Sequence[str]) -> list[str]:
     """Return all functions without the versions that only other cores run."""
-    from mavcg.profiles.load import files
+    from mavcg.profiles.folders import files
 
     labels = {GENERIC, *files("cores")}
     stems = {symbol: symbol for symbol in symbols}

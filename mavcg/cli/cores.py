@@ -236,7 +236,7 @@ def _cores_and_boards(
 def _check(json: bool) -> None:
     """Print the faults that the audit of the facts finds. Raises: ProfileError if there are any."""
     from mavcg.profiles.audit import audit
-    from mavcg.profiles.load import files
+    from mavcg.profiles.folders import files
 
     faults = audit()
     counts = {kind: len(files(kind)) for kind in ("cores", "boards")}

@@ -17,7 +17,8 @@ from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.machine import Machine
 from mavcg.hardware.timing import MissingFact, Timing
-from mavcg.profiles.load import files, read_core
+from mavcg.profiles.core_files import read_core
+from mavcg.profiles.folders import files
 from mavcg.profiles.timing import load_timing
 from mavcg.runtime.machines import machines_for, with_half
 from mavcg.specs.kernel import F32_BYTES

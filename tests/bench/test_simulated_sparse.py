@@ -5,7 +5,7 @@ import pytest
 from bench.simulated_fits import with_constant
 from bench.simulated_sparse import LAYERS, record_of
 from mavcg.hardware.cost_fit import IN_ORDER
-from mavcg.profiles.load import files
+from mavcg.profiles.folders import files
 from mavcg.specs.primitive import Scenario
 
 

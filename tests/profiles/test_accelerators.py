@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.profiles.accelerators import KEYS, LEVEL_KEYS, find_accelerator, read_accelerator
-from mavcg.profiles.load import files
+from mavcg.profiles.folders import files
 from tests.conftest import examples
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,7 +11,7 @@ from mavcg.errors import ProfileError
 from mavcg.hardware.cost_fit import ALL_CORES, IN_ORDER, KINDS, OUT_OF_ORDER_AARCH64, X86
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.profiles.cost_fits import fit_faults, load_cost_fit
-from mavcg.profiles.load import HERE, files
+from mavcg.profiles.folders import HERE, files
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Epilogue, Scenario
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from mavcg.cli.cores import cores
 from mavcg.profiles.audit import audit
 from mavcg.profiles.board_files import BOARD_KEYS, CLUSTER_KEYS
-from mavcg.profiles.load import CORE_KEYS, cores_for, load_board, load_core, load_cores
+from mavcg.profiles.core_files import CORE_KEYS
+from mavcg.profiles.load import cores_for, load_board, load_core, load_cores
 from mavcg.profiles.timing import load_timing
 from mavcg.profiles.timing_rows import ROW_KEYS
 

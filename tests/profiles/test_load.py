@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.core import Fact, Midr, X86Model
 from mavcg.profiles.board_files import parse_cpus, read_board
-from mavcg.profiles.load import (
-    cores_for,
-    load_board,
-    load_boards,
-    load_core,
-    load_cores,
-    read_core,
-)
+from mavcg.profiles.core_files import read_core
+from mavcg.profiles.load import cores_for, load_board, load_boards, load_core, load_cores
 from tests.conftest import examples
 
 CORE = """

@@ -8,8 +8,8 @@ from bench.silicon.blind_table import BLIND_HEAD
 from bench.silicon.core_facts import recorded, recorded_blind
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import GRADES, Core, Fact, GroupErrors
+from mavcg.profiles.core_files import check_model_facts
 from mavcg.profiles.load import load_core, load_cores
-from mavcg.profiles.model_facts import check_model_facts
 
 ARM = [core for core in load_cores().values() if core.arch == "aarch64"]
 

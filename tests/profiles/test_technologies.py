@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.accelerators.plans.energy import HOROWITZ_45_NM
 from mavcg.errors import MavcgError
-from mavcg.profiles.load import files
+from mavcg.profiles.folders import files
 from mavcg.profiles.technologies import find_technology, read_technology
 
 TEXT = files("technologies")["45nm"].read_text()

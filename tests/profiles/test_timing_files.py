@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mavcg.errors import ProfileError
 from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, Timing, UnitUse
 from mavcg.profiles.audit import audit, timing_faults
-from mavcg.profiles.load import load_core, read_core
+from mavcg.profiles.core_files import read_core
+from mavcg.profiles.load import load_core
 from mavcg.profiles.rates import rate, unit_rate
 from mavcg.profiles.timing import load_timing
 from tests.conftest import examples

@@ -120,7 +120,8 @@ def _file_texts(board: str, facts: "MachineFacts", runner: str, found: "dict[str
     """Return the text of each core's file by its name, and of the board's by ""."""
     from mavcg.hardware.cpu_list import cpu_ranges
     from mavcg.lab.calibrate.core_file import board_file_text, cluster_table, core_file_text
-    from mavcg.profiles.load import files, load_core
+    from mavcg.profiles.folders import files
+    from mavcg.profiles.load import load_core
     from mavcg.profiles.schema import read_toml
     from mavcg.profiles.timing import load_timing
 

@@ -7,7 +7,7 @@ import pytest
 
 from mavcg.accelerators.target import find_target, read_target, target_names
 from mavcg.errors import MavcgError
-from mavcg.profiles.load import HERE
+from mavcg.profiles.folders import HERE
 
 ZU2 = (HERE / "isa_targets" / "zu2.toml").read_text()
 

@@ -9,7 +9,8 @@ import pytest
 
 from mavcg.assembly.tuning_options import Tuning
 from mavcg.passes.ir.split_vector_loads import count_splits, split_vector_loads
-from mavcg.profiles.load import cores_for, files
+from mavcg.profiles.folders import files
+from mavcg.profiles.load import cores_for
 from mavcg.program.versions import VersionOptions, make_versions
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import parse_target

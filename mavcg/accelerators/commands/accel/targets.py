@@ -88,7 +88,7 @@ def _show_one(target: "IsaTarget", name_or_path: str) -> None:
     """Print a target. name_or_path: as it was found by."""
     from rich.table import Table
 
-    from mavcg.profiles.load import files
+    from mavcg.profiles.folders import files
 
     out = console()
     out.print(f"{target.name}: {target.description}")

@@ -8,7 +8,8 @@ import pytest
 
 from mavcg.hardware import fits
 from mavcg.hardware.cost_fit import X86, CostFit
-from mavcg.profiles.load import files, load_board
+from mavcg.profiles.folders import files
+from mavcg.profiles.load import load_board
 
 
 @pytest.fixture

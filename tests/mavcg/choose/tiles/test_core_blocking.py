@@ -9,7 +9,8 @@ from mavcg.choose.tiles.blas_blocks import plan_blas_blocks
 from mavcg.choose.tiles.core_blocking import BLAS, MODELS, core_blocking, model_of_core
 from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.hardware.core import Core
-from mavcg.profiles.load import files, load_core, load_cores
+from mavcg.profiles.folders import files
+from mavcg.profiles.load import load_core, load_cores
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.blas_blocks import ITEM_BYTES, Blocking
 from mavcg.toolchain.target import default_target

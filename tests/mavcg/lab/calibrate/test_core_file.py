@@ -11,7 +11,8 @@ from mavcg.lab.calibrate.calibrated_model import CalibratedModel
 from mavcg.lab.calibrate.calibration import CoreCalibration, with_own_rows
 from mavcg.lab.calibrate.core_file import board_file_text, changed_facts, cluster_table, core_file_text, toml_text
 from mavcg.profiles.audit import audit
-from mavcg.profiles.load import files, load_board, load_core
+from mavcg.profiles.folders import files
+from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.schema import read_toml
 from mavcg.profiles.timing import load_timing
 

@@ -34,7 +34,7 @@ def test_every_core_of_a_board_or_those_that_are_named(phone: MachineFacts) -> N
         ("exynos-m4", (7,), "exynos-m4"),
     ]
     assert warnings == () and [p.machine.in_order for p in places] == [True, False, False]
-    # Integers may use what only some cores have; f32 is the same on all (profiles/sibling_cores).
+    # Integers may use what only some cores have; f32 is the same on all (profiles/load.py).
     assert all(p.core is not None and p.core.name == p.machine.name for p in places)
     (one,), _ = board_cores(S10, ("exynos-m4", "exynos-m4"), "adb:R58M", phone, threads=2)
     assert (one.machine.name, one.cpus, one.threads) == ("exynos-m4", (7, 6), 2)

@@ -20,7 +20,7 @@ from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.validate import integer_images
 from mavcg.cli.app import run
-from mavcg.profiles.load import HERE
+from mavcg.profiles.folders import HERE
 
 
 def write_model(path: Path) -> None:

@@ -1,14 +1,28 @@
-"""Abbreviations in the sources of a core's facts: [sources] spells them out once for a file."""
+"""Read a core's file as the tables that readers expect: sources spelled out, tables by their present names.
+
+[sources] spells abbreviations of sources out once for a file. Old names of tables are accepted for one release, with a
+note.
+"""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mavcg.profiles import schema
 from mavcg.profiles.schema import refuse
+from mavcg.text.terminal import say
 
 ABBREVIATION = re.compile(r"[A-Z][A-Z0-9]{1,3}")
 ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;,)]|$)")
+RENAMED = {"apart": "no_dual_issue", "spaced": "issue_distance"}  # old -> present name
+
+
+def core_table(path: Path, text: str) -> dict[str, Any]:
+    """Return the table of a core's file. path: for errors. Raises: ProfileError as the functions below."""
+    table = schema.toml_of(path, text)
+    schema.check_name(path, table)
+    return with_present_names(path, spell_out_sources(path, table))
 
 
 def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
@@ -49,3 +63,23 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
 
     result: dict[str, Any] = spell_out({key: value for key, value in table.items() if key != "sources"}, "")
     return result
+
+
+def with_present_names(path: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """Return a core's file with the present names of its tables; a note on stderr lists the old names, once.
+
+    Raises: ProfileError for a table that occurs by both names.
+    """
+    for old, present in RENAMED.items():
+        if old in table and present in table:
+            raise refuse(
+                path, old, f"is the old name of {present}, which the file has, too", f"move all to [[{present}]]"
+            )
+        if old in table:
+            _say_renamed(path, old, present)
+    return {RENAMED.get(name, name): value for name, value in table.items()}
+
+
+@cache  # a file is read more than once
+def _say_renamed(path: Path, old: str, present: str) -> None:
+    say(f"{path}: [[{old}]] is called [[{present}]] now; the old name goes with the next release")
