@@ -8,8 +8,8 @@ from typing import Any
 from mavcg.importers.caffe_ops.table import LAYERS
 from mavcg.importers.call import declared_at_build
 from mavcg.importers.onnx_loops import LOOPS
+from mavcg.importers.onnx_ops.table import FAMILIES, MICROSOFT, ML, ONNX, TRAINING
 from mavcg.importers.onnx_ops.table import HANDLERS as ONNX_HANDLERS
-from mavcg.importers.onnx_ops.table import MICROSOFT, ML, TRAINING
 from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_ops.table import HANDLERS as TFLITE_HANDLERS
 from mavcg.importers.tflite_variables import OPERATORS
@@ -37,29 +37,36 @@ OF_SUBGRAPHS = tuple(FileOperator(name, (), False) for name in (*OPERATORS, *CON
 
 def operators() -> dict[str, tuple[FileOperator, ...]]:
     """Return the operators of each format, in alphabetical order."""
-    domains = ("", MICROSOFT, ML, TRAINING)
-    onnx = {domain: {op: h for (d, op), h in ONNX_HANDLERS.items() if d == domain} for domain in domains}
+    onnx: dict[str, dict[str, Callable[..., Any]]] = {
+        domain: {op: h for (d, op), h in ONNX_HANDLERS.items() if d == domain} for domain in FAMILIES
+    }
+    onnx[ONNX] |= LOOPS
     caffe = {"Input": FileOperator("Input", (), False)} | {name: FileOperator(name, (), False) for name in LAYERS}
     return {
-        "onnx": tuple(sorted((*_operators_of({**onnx[""], **LOOPS}), BRANCH), key=lambda o: o.name)),
-        f"onnx {MICROSOFT}": _operators_of(onnx[MICROSOFT]),
-        f"onnx {ML}": _operators_of(onnx[ML]),
-        f"onnx {TRAINING}": _operators_of(onnx[TRAINING]),
-        "tflite": tuple(sorted((*_operators_of(TFLITE_HANDLERS), *OF_SUBGRAPHS), key=lambda o: o.name)),
+        **{_format(domain): _operators_of(own, (BRANCH,) if domain == ONNX else ()) for domain, own in onnx.items()},
+        "tflite": _operators_of(TFLITE_HANDLERS, OF_SUBGRAPHS),
         "caffe": tuple(caffe[name] for name in sorted(caffe, key=str.lower)),
     }
 
 
-def _operators_of(handlers: Mapping[str, Callable[..., Any]]) -> tuple[FileOperator, ...]:
+def _format(domain: str) -> str:
+    return f"onnx {domain}".strip()
+
+
+def _operators_of(
+    handlers: Mapping[str, Callable[..., Any]], others: Sequence[FileOperator] = ()
+) -> tuple[FileOperator, ...]:
+    """Return the operators of handlers, and others, in alphabetical order."""
     declared = {name: declared_at_build(handler) for name, handler in handlers.items()}
-    return tuple(FileOperator(name, declared[name].inputs, declared[name].result) for name in sorted(declared))
+    own = (FileOperator(name, known.inputs, known.result) for name, known in declared.items())
+    return tuple(sorted((*own, *others), key=lambda operator: operator.name))
 
 
 TITLES = {
-    "onnx": "ONNX operators; supported too are those that the standard or the file defines by others of these",
-    "onnx com.microsoft": "Operators of onnxruntime's own domain (`com.microsoft`)",
-    "onnx ai.onnx.ml": "Operators of ONNX's domain for trees and tables (`ai.onnx.ml`)",
-    "onnx ai.onnx.preview.training": "Updates of tensors by gradients (`ai.onnx.preview.training`)",
+    _format(ONNX): "ONNX operators; supported too are those that the standard or the file defines by others of these",
+    _format(MICROSOFT): f"Operators of onnxruntime's own domain (`{MICROSOFT}`)",
+    _format(ML): f"Operators of ONNX's domain for trees and tables (`{ML}`)",
+    _format(TRAINING): f"Updates of tensors by gradients (`{TRAINING}`)",
     "tflite": "TFLite",
     "caffe": "Caffe, layers of a prototxt in the spelling of today (`layer`) and before 2015 (`layers`)",
 }

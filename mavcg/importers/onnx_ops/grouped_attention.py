@@ -17,7 +17,7 @@ from mavcg.importers import indices
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
-from mavcg.importers.onnx_ops.rotation import rotate
+from mavcg.importers.onnx_ops.transformers import rotate
 from mavcg.importers.value import Value, constant
 
 _CACHE_AXES = (0, 2, 1)  # of a cache [batch, heads, room, size]: those along which batch, tokens and heads lie

@@ -11,6 +11,7 @@ from mavcg.importers.counted import is_counted, join_counted, run_shape
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
+from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.value import Value, constant
 
 
@@ -190,6 +191,26 @@ def constant_of_shape(call: OnnxCall) -> Results:
     return tensor_constant(np.broadcast_to(value.reshape(()), shape))
 
 
+@known_at_build(result=True)
+def optional_has_element(call: OnnxCall) -> Results:
+    """Import OptionalHasElement of a tensor, or of nothing."""
+    return constant(np.array(call.maybe(0) is not None))
+
+
+@known_at_build(result=True)
+def eye_like(call: OnnxCall) -> Results:
+    """Import EyeLike, which uses only the shape of its input."""
+    x = call.input(0, rank=2)
+    if x.count is not None:
+        raise call.unsupported("a shape that only a run decides", "a fixed one")
+    number = call.attr_int("dtype", 0)
+    dtype = dtype_of(number, call.location) if number else x.dtype
+    call.count_size(x.type.elements, 8)
+    k = call.attr_int("k", 0)
+    rows, columns = x.shape
+    return constant(np.eye(rows, columns, min(max(k, -rows), columns)), dtype)
+
+
 @known_at_build("start", "limit", "delta", result=True)
 def arange(call: OnnxCall) -> Results:
     """Import Range, whose inputs must be known at import."""
@@ -211,5 +232,7 @@ HANDLERS: Mapping[str, Handler] = {
     "Size": size_of,
     "Constant": constant_node,
     "ConstantOfShape": constant_of_shape,
+    "OptionalHasElement": optional_has_element,
+    "EyeLike": eye_like,
     "Range": arange,
 }

@@ -17,7 +17,6 @@ from mavcg.importers.onnx_ops import (
     grouped_attention,
     indexing,
     inverses,
-    known,
     microsoft,
     normalisation,
     placing,
@@ -28,7 +27,6 @@ from mavcg.importers.onnx_ops import (
     sampling,
     scans,
     selecting,
-    selecting_boxes,
     shape,
     training,
     transformers,
@@ -36,39 +34,41 @@ from mavcg.importers.onnx_ops import (
 )
 from mavcg.importers.onnx_ops.call import DefinedHandler
 
-# Each family is a module with a mapping HANDLERS; a new family is added here.
-FAMILIES = (
-    cached_attention,
-    convolution,
-    counting,
-    counts_of_words,
-    einsum,
-    elementwise,
-    fourier,
-    indexing,
-    inverses,
-    known,
-    normalisation,
-    placing,
-    pooling,
-    quantized,
-    recurrent,
-    resize,
-    sampling,
-    scans,
-    selecting,
-    selecting_boxes,
-    shape,
-)
-MICROSOFT = "com.microsoft"
-MICROSOFT_FAMILIES = (attention, block_weights, grouped_attention, microsoft, transformers)
-ML = "ai.onnx.ml"
-TRAINING = "ai.onnx.preview.training"
-ML_FAMILIES = (features, trees)
+ONNX, MICROSOFT, ML, TRAINING = "", "com.microsoft", "ai.onnx.ml", "ai.onnx.preview.training"  # domains
+
+# Each family is a module with a mapping HANDLERS; a new one is added to its domain.
+FAMILIES = {
+    ONNX: (
+        cached_attention,
+        convolution,
+        counting,
+        counts_of_words,
+        einsum,
+        elementwise,
+        fourier,
+        indexing,
+        inverses,
+        normalisation,
+        placing,
+        pooling,
+        quantized,
+        recurrent,
+        resize,
+        sampling,
+        scans,
+        selecting,
+        shape,
+    ),
+    MICROSOFT: (attention, block_weights, grouped_attention, microsoft, transformers),
+    ML: (features, trees),
+    TRAINING: (training,),
+}
 
 HANDLERS: Mapping[tuple[str, str], DefinedHandler] = MappingProxyType(
-    {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
-    | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
-    | {(ML, op): handler for family in ML_FAMILIES for op, handler in family.HANDLERS.items()}
-    | {(TRAINING, op): handler for op, handler in training.HANDLERS.items()}
+    {
+        (domain, op): handler
+        for domain, families in FAMILIES.items()
+        for family in families
+        for op, handler in family.HANDLERS.items()
+    }
 )

@@ -11,7 +11,6 @@ from mavcg.importers import indices
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
-from mavcg.importers.onnx_ops.rotation import rotate
 from mavcg.importers.value import Value, constant
 
 _EPSILON = 1e-12  # onnxruntime's default for the fused norms
@@ -66,6 +65,31 @@ def embed_layer_normalization(call: OnnxCall) -> Results:
     if gamma is None or total.rank != 3:
         raise call.fail(f"gamma is missing, or {total.type} where three dimensions are needed")
     return _normalise(call, total, gamma, beta, False), counted, total
+
+
+def rotate(call: OnnxCall, x: Value, cos: Value, sin: Value, interleaved: bool) -> Value:
+    """Return x [a, b, c, size] with its first elements rotated; the others stay.
+
+    cos, sin: of half as many elements as are rotated; they broadcast to [a, b, c, half]. interleaved: pairs are
+    neighbours, else element i and element half + i.
+    """
+    *outer, size = x.shape
+    half = cos.shape[-1]
+    last = x.rank - 1
+    if interleaved:
+        pairs = call.reshape(cut(call, x, {last: (0, 2 * half, 1)}), (*outer, half, 2))
+        first, second = (call.reshape(cut(call, pairs, {last + 1: (i, i + 1, 1)}), (*outer, half)) for i in (0, 1))
+    else:
+        first, second = cut(call, x, {last: (0, half, 1)}), cut(call, x, {last: (half, 2 * half, 1)})
+    turned = [
+        call.add("sub", call.add("mul", first, cos), call.add("mul", second, sin)),
+        call.add("add", call.add("mul", second, cos), call.add("mul", first, sin)),
+    ]
+    if interleaved:
+        columns = [call.reshape(part, (*part.shape, 1)) for part in turned]
+        turned = [call.reshape(call.add("concat", *columns, axis=last + 1), (*outer, 2 * half))]
+    rest = [cut(call, x, {last: (2 * half, size, 1)})] if 2 * half < size else []
+    return call.add("concat", *turned, *rest, axis=last) if len(turned) + len(rest) > 1 else turned[0]
 
 
 @round_once
