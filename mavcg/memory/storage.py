@@ -13,55 +13,12 @@ from mavcg.graph import Graph, Node, fresh_name
 from mavcg.graph.layout import dense_strides
 from mavcg.memory.loop_storage import next_in_place, prepare_loops, span_of
 from mavcg.ops import make_node
+from mavcg.ops.elementwise import ACTIVATIONS, ARITHMETIC
 from mavcg.ops.loops import OUTSIDE, LoopRange, loop_levels, loop_ranges
 from mavcg.specs.kernel import View
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
-IN_PLACE = frozenset(
-    {
-        "relu",
-        "sigmoid",
-        "tanh",
-        "erf",
-        "exp",
-        "log",
-        "sqrt",
-        "neg",
-        "abs",
-        "reciprocal",
-        "floor",
-        "ceil",
-        "round",
-        "sign",
-        "softplus",
-        "softsign",
-        "sin",
-        "cos",
-        "tan",
-        "silu",
-        "mish",
-        "hard_swish",
-        "hard_swish_quotient",
-        "sigmoid_quotient",
-        "tanh_quotient",
-        "clip",
-        "leaky_relu",
-        "elu",
-        "gelu",
-        "hard_sigmoid",
-        "selu",
-        "celu",
-        "thresholded_relu",
-        "prelu",
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "pow",
-        "max",
-        "min",
-    }
-)
+IN_PLACE = frozenset((*ACTIVATIONS, "prelu", *(op for op in ARITHMETIC if op != "mod")))
 
 # Operators whose kernels derive strides from the layout alone, so that their images must be dense.
 _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})

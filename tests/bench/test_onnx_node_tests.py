@@ -8,7 +8,6 @@ pytest.importorskip("onnx.backend.test.case.node", reason="the tests come with t
 
 from bench.onnx_node_tests import (  # noqa: E402
     EXPECTED_TO_FAIL,
-    PROMISED,
     Case,
     Outcome,
     by_operator,
@@ -16,22 +15,19 @@ from bench.onnx_node_tests import (  # noqa: E402
     counts,
     kernel_runner,
     library_runner,
+    promised,
     run_all,
     run_isolated,
 )
 
-# What the importer takes and ONNX tests: each of these operators has a test that passes in the long suite.
-IN_SCOPE = (*PROMISED, "ConvInteger", "MatMulInteger", "LogSoftmax", "Mod", "Pow", "ReduceLogSumExp")
-
 
 def spread(number: int) -> list[str]:
-    """The first test of every operator that is in scope, then others evenly from all."""
+    """The first tests of this many operators, evenly from all that are promised."""
     first: dict[str, Case] = {}
     for case in cases():
-        if len(case.operators) == 1 and case.operators[0] in IN_SCOPE:
+        if len(case.operators) == 1 and case.operators[0] in promised():
             first.setdefault(case.operators[0], case)
-    more = cases()[:: max(1, len(cases()) // number)]
-    return [c.name for c in (*first.values(), *more)][:number]
+    return [case.name for case in list(first.values())[:: -(-len(first) // number)]]
 
 
 def refusals(outcomes: list[Outcome]) -> dict[str, str]:
@@ -64,7 +60,7 @@ def test_all_through_kernels() -> None:
 
     assert refusals(outcomes) == {}
     assert counts(outcomes)["passed"] >= 1340
-    assert [op for op in IN_SCOPE if not passed[op]] == []
+    assert [op for op in promised() if not passed[op]] == []
 
 
 @pytest.mark.long
