@@ -12,8 +12,7 @@ from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
-from mavcg.specs.count import Length
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Dimension, Length
 from mavcg.specs.model_program import (
     OperandAddress,
     Program,

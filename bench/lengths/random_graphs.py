@@ -92,13 +92,13 @@ def _request(model: Path, output: Path, parts: Sequence[LengthPart], dimension: 
 
 def _refusal(part: LengthPart, bounds: str, folder: Path) -> str:
     """Return why a library of this graph alone is refused; "" if it is not."""
-    from mavcg.model.bounded_plan import plan_bounded
+    from mavcg.model.stages import plan_model
 
     path = folder / f"{part.prefix}.onnx"
     path.write_bytes(model_of([part]).SerializeToString())
     try:
         request = _request(path, folder / "libalone.so", [part], bounds)
-        plan_bounded(request, request.bounds, "alone", lambda message: None)
+        plan_model(request, "alone", lambda message: None)
     except MavcgError as error:
         return str(error)
     finally:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mavcg.choose.bands.banded_range import DepthFirst
+from mavcg.choose.lengths.sampled_graphs import SampledGraphs
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import MemoryPlan
 from mavcg.graph import Graph
@@ -29,6 +30,7 @@ class Plan:
     library's note. precision: the error of another precision than f32, likewise. lowered: the graph as kernels. rows:
     the order by parts of rows that keeps the limit on the arena. tiles: of these kernels. memory: where buffers and
     constants lie. program: the engine's steps. bands: ranges of steps that are computed by bands of rows for speed.
+    lengths: the graphs of a sample of lengths, for a library of any length; `graph` is that of the longest.
     """
 
     graph: Graph
@@ -41,6 +43,7 @@ class Plan:
     memory: MemoryPlan = NO_MEMORY
     program: Program = NO_PROGRAM
     bands: tuple[DepthFirst, ...] = ()
+    lengths: SampledGraphs | None = None
 
     @property
     def specs(self) -> tuple[KernelSpec, ...]:

@@ -13,7 +13,6 @@ from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.choose.plan import Plan
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
-from mavcg.model.bounded_plan import plan_bounded
 from mavcg.model.kernel_levels import library_kernels
 from mavcg.model.link import ModelResult, engine_options, link_model, selector_task_of
 from mavcg.model.model_request import ModelRequest, Progress
@@ -33,7 +32,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         # Independent of all stages, so this task runs beside them.
         early: list[Task[Any]] = [Task("hashing the model", partial(made_with, request.model))]
         with started_tasks(early, 1 if request.workers > 1 else 0) as early_results:
-            plan = _plan(request, name, progress)
+            plan = plan_model(request, name, progress)
             packing = packing_task(plan, request, folder)
             kernels, weights = library_kernels(
                 plan.specs, plan.machines, plan.tiles, request, folder, progress, [packing]
@@ -41,13 +40,6 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
             parts = (*weights, *run_tasks(part_tasks(plan, kernels, request, folder), request.workers, progress))
             [facts] = early_results()
         return link_model(plan, request, parts, kernels, facts, folder, started, progress)
-
-
-def _plan(request: ModelRequest, name: str, progress: Progress) -> Plan:
-    """Plan the library, of fixed shapes or with a bounded dimension. Raises: as plan_model and plan_bounded."""
-    if request.bounds is not None:
-        return plan_bounded(request, request.bounds, name, progress)
-    return plan_model(request, name, progress)
 
 
 def packing_task(plan: Plan, request: ModelRequest, folder: Path) -> Task[Path]:

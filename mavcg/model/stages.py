@@ -10,6 +10,7 @@ from functools import partial
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.choose.bands.choose_bands import with_depth_first
+from mavcg.choose.lengths.any_length import count_lengths, lower_any_length
 from mavcg.choose.lowering.count_words import hold_counts
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
@@ -24,7 +25,7 @@ from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
-from mavcg.importers.load import import_model
+from mavcg.memory.node_order import order_nodes
 from mavcg.model.calibration import calibration_sets
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
@@ -33,9 +34,10 @@ from mavcg.model.precision import AUTO_PRECISION, BF16, F16, F32, optimised_grap
 from mavcg.model.precision_choice import HalfChoice, choose_half_layers
 from mavcg.model.precision_error import MeasuredError, error_json, exact_runs
 from mavcg.model.precision_selection import fastest_single, precision_times
+from mavcg.model.reading import read_graph, read_sampled_graphs
 from mavcg.model.weight_choice import choose_stored_weights
 from mavcg.passes.graph.attention import fuse_attention
-from mavcg.passes.graph.states import pair_states
+from mavcg.runtime.machines import packing_for
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
@@ -131,6 +133,19 @@ def _choices(context: PlanContext) -> tuple[_ChoiceCandidate, ...]:
     return tuple(dict.fromkeys((requested, _ChoiceCandidate(context.question, True), _ChoiceCandidate(plain, True))))
 
 
+def lower_for_lengths(plan: Plan, context: PlanContext) -> Plan:
+    """Rewrite the graphs of all sampled lengths, and lower them to kernels that take any length."""
+    assert plan.lengths is not None
+    # Attention between tokens has no other kernel, so a model that quantizes at run time has its roundings, too.
+    graphs = [fuse_attention(graph, dynamic=True) for graph in plan.lengths.graphs]
+    most, *others = (optimise_graph(replace(plan, graph=graph), context).graph for graph in graphs)
+    most = order_nodes(most).graph
+    packing = packing_for(context.board.target, context.board.machines.values())
+    lowered = lower_any_length([most, *others], plan.lengths, packing)
+    dump("lower", lowered)
+    return replace(plan, graph=most, lowered=lowered, selection={"strategy": ENGINE})
+
+
 def tile_kernels(plan: Plan, context: PlanContext) -> Plan:
     """Give every kernel a macro-tile for each core's caches; it does not depend on the other kernels."""
     tiles = plan_tiles(plan.specs, context.board.versions, context.board.counts)
@@ -191,6 +206,12 @@ def place_states(plan: Plan, context: PlanContext) -> Plan:
     return held
 
 
+def count_lengths_of(plan: Plan, context: PlanContext) -> Plan:
+    """Name the bounded dimensions of the program, and of which its inputs and outputs have axes."""
+    assert plan.lengths is not None
+    return replace(plan, program=count_lengths(plan.program, plan.lengths))
+
+
 Stage = Callable[[Plan, PlanContext], Plan]
 # Of one graph; its kernels and constants may then be shared with other graphs of the same library.
 CHOOSE: tuple[Stage, ...] = (optimise_graph, choose_precision, choose_and_lower)
@@ -204,6 +225,12 @@ LAY_OUT: tuple[Stage, ...] = (
     place_states,
 )
 STAGES = CHOOSE + LAY_OUT
+# Of a library of any length: no bands, whose rows would lie in another order than indices.
+ANY_LENGTH: tuple[Stage, ...] = (
+    lower_for_lengths,
+    *(stage for stage in LAY_OUT if stage is not choose_bands),
+    count_lengths_of,
+)
 
 
 def run_stages(plan: Plan, context: PlanContext, stages: Sequence[Stage] = STAGES) -> Plan:
@@ -222,10 +249,12 @@ def keeps_loops(context: PlanContext) -> bool:
 
 def plan_model(request: ModelRequest, name: str, progress: Progress) -> Plan:
     """Read a model and plan its library. name: of the graph. Raises: as build_model."""
-    progress(f"reading {request.model.name}")
     context = plan_context(request, progress)
-    loops = keeps_loops(context)
-    graph = request.graph or import_model(request.model, request.shapes, request.weights, loops)
-    graph = pair_states(replace(graph, name=name), request.states)
-    dump("import", graph)
+    if request.bounds is not None:
+        progress(f"reading {request.model.name}, {request.bounds}")
+        sampled = read_sampled_graphs(request, request.bounds, name)
+        plan = Plan(sampled.graphs[0], context.board.machines, lengths=sampled)
+        return run_stages(plan, context, ANY_LENGTH)
+    progress(f"reading {request.model.name}")
+    graph = read_graph(request, name, keeps_loops(context))
     return run_stages(Plan(graph, context.board.machines), context)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from mavcg.graph import Node, TensorType
 from mavcg.ops.op import Attr, Operator, TypedNode
+from mavcg.specs.count import Count
 
 OUTSIDE = -1  # in place of a loop's number: the graph itself
 MOST_TRIPS = (1 << 31) - 1  # of a loop, as in runtime/program_check.py
@@ -194,7 +195,8 @@ class LoopRange:
     """A loop of a graph: nodes first .. last, which are repeated.
 
     number: of the loop. condition: tensor that ends it; "": there is none. parent: position of the loop around it in a
-    sequence of ranges; -1: there is none.
+    sequence of ranges; -1: there is none. trip_count: number of iterations of a run, where it follows from its lengths;
+    trips is that of the longest ones.
     """
 
     first: int
@@ -203,6 +205,7 @@ class LoopRange:
     condition: str = ""
     number: int = 0
     parent: int = -1
+    trip_count: Count | None = None
 
 
 def loop_ranges(nodes: Sequence[Node]) -> tuple[LoopRange, ...]:

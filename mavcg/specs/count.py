@@ -16,9 +16,23 @@ from math import prod
 from typing import TypeAlias
 
 from mavcg.errors import MavcgError
-from mavcg.specs.dimension import Dimension
 
 _MOST = 1 << 62  # every number on the way to a count; 64-bit sums of two such do not overflow
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A dimension of inputs and outputs whose length is known in a run only (docs/lengths.md).
+
+    least, most: bounds of its length, both included; at least 1.
+    """
+
+    name: str
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.least} to {self.most})"
 
 
 @dataclass(frozen=True)

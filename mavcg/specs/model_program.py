@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from mavcg.graph import TensorType
-from mavcg.specs.count import Count
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Count, Dimension
 
 # The copies of a state that an operand may address: its only one, the one that the run reads, the one that it writes.
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2

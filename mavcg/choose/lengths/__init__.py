@@ -1,1 +1,24 @@
-"""Kernels for any lengths of bounded dimensions, made from graphs of a sample of lengths (docs/lengths.md)."""
+"""Kernels for any lengths of a model's bounded dimensions, such as its tokens (docs/lengths.md).
+
+A graph has fixed shapes, and lowering makes kernels for them. Here a model is read for a sample of lengths, and what
+its graphs and kernels have in common becomes one program, whose lengths are counts (mavcg/specs/count.py):
+
+    sampled_graphs   the file for several lengths -> graphs that differ in lengths only, and the counts of all axes
+        samples          for which lengths, and which count has the numbers that were seen there
+        same_graph       the comparison of two graphs
+        axis_counts      rules of operators: how the axes of a result follow from those of its inputs
+        length_numbers   constants that follow from a length become operators on it
+    any_length       these graphs, optimised, -> lowered to kernels for any lengths; the program gets its dimensions
+        merged_steps     the same step of several lengths -> one step
+        first_rows         by the first rows of work of its kernel for the longest lengths
+        pixel_rows         the same, in other rows
+        read_length        by a kernel that reads a length of the run
+        run_words          by a kernel that reads lengths and strides of the run
+
+Others call sampled_graphs, lower_any_length and count_lengths only.
+
+Where the next thing goes:
+
+- Operator whose result has other lengths than its inputs: axis_counts.py.
+- Kernel for any lengths: first_rows.py if its outermost loop counts them, else read_length.py or run_words.py.
+"""

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.choose.lengths.sampled_graphs import ReadGraph, kernel_samples
-from mavcg.choose.lengths.samples import Lengths
+from mavcg.choose.lengths.samples import Lengths, ReadGraph, kernel_samples
 from mavcg.graph import Array, Graph, Node, TensorType
 from mavcg.ops import make_node
-from mavcg.specs.count import Length
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Dimension, Length
 from mavcg.specs.model_program import OperandAddress, Program
 
 

@@ -1,6 +1,6 @@
 """Steps whose rows read a bounded dimension as a whole, such as the range of a tensor: kernels that read its length.
 
-The kernels of two lengths are compared as those of free rows are (free_rows.py): they must be equal but for these
+The kernels of two lengths are compared as those of free rows are (first_rows.py): they must be equal but for these
 counts, each a multiple of the length. Such a kernel has the length as an operand, in place of a constant of its code.
 Kernels with several such numbers, or strides, are those of run_words.py.
 """

@@ -18,8 +18,7 @@ from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.transpose import TransposeSpec
-from mavcg.specs.count import Count, product_of, quotient_of, sum_of, value_at
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Count, Dimension, product_of, quotient_of, sum_of, value_at
 from mavcg.specs.kernel import KernelSpec
 
 # The integers of a spec that its kernel can read in a run: paths, or the beginnings of paths.

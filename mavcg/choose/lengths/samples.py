@@ -1,19 +1,59 @@
-"""Counts found from numbers that were seen at some lengths of the bounded dimensions."""
+"""The lengths of bounded dimensions for which a model is read, and counts found from numbers that were seen there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
-from mavcg.specs.count import Count, Length, product_of, value_at
-from mavcg.specs.dimension import Dimension
+from mavcg.graph import Graph
+from mavcg.specs.count import Count, Dimension, Length, product_of, value_at
 
 Lengths = Mapping[str, int]
+ReadGraph = Callable[[Lengths], Graph]
+_MOST_SAMPLES = 64
 
 
-def lengths_text(lengths: Lengths) -> str:
-    """Return the length 3, or the lengths batch=2 tokens=3."""
-    if len(lengths) == 1:
-        return f"the length {next(iter(lengths.values()))}"
-    return "the lengths " + " ".join(f"{name}={length}" for name, length in lengths.items())
+def kernel_samples(dimensions: Sequence[Dimension], period: int = 1) -> tuple[Lengths, ...]:
+    """Return the lengths whose kernels are compared: the longest, each dimension changed alone, and all of them.
+
+    period: a multiple of all strides (axis_counts.distances), by which lengths differ. They are at least 2, as a length
+    of 1 is a special case in many operators, and every tensor has another length there; they exceed the bounds if these
+    are 1 and 2, or if strides leave few rows.
+    """
+    most = {dimension.name: dimension.most for dimension in dimensions}
+    first = {dimension.name: _first_sample(dimension, period) for dimension in dimensions}
+    alone = [{**most, name: first[name]} for name in most]
+    return (most, *alone, *([first] if len(dimensions) > 1 else []))
+
+
+def _first_sample(dimension: Dimension, period: int) -> int:
+    least, most = dimension.least, dimension.most
+    few = most <= (3 * period if period > 1 else 2) or (period > 1 and most - period < least)
+    return most + period if few else most - period
+
+
+def further_samples(dimensions: Sequence[Dimension], distances_down: Sequence[int]) -> list[Lengths]:
+    """Return lengths whose graphs are compared besides: of all dimensions together, and the shortest of each alone.
+
+    distances_down: from the longest length to those that have to be among them (axis_counts.distances).
+    """
+    most = {dimension.name: dimension.most for dimension in dimensions}
+    others = {dimension.name: _further_lengths(dimension, distances_down) for dimension in dimensions}
+    count = max(map(len, others.values()))
+    together: list[Lengths] = [
+        {name: each[i] if i < len(each) else most[name] for name, each in others.items()} for i in range(count)
+    ]
+    alone = [{**most, dimension.name: dimension.least} for dimension in dimensions]
+    return [*together, *alone] if len(dimensions) > 1 else together
+
+
+def _further_lengths(dimension: Dimension, distances_down: Sequence[int]) -> list[int]:
+    """Return lengths of a dimension whose graphs are compared besides: the shortest two, two in between, and those of
+    all remainders of strides. Where strides leave too few lengths for these, all lengths, if they are not too many.
+    """
+    least, most, period = dimension.least, dimension.most, distances_down[-1]
+    if period > 1 and most - period < least and most - least <= _MOST_SAMPLES:
+        return list(range(least, most))
+    others = [least, least + 1, (least + most) // 2, (least + 2 * most) // 3 | 1, *(most - n for n in distances_down)]
+    return [n for n in dict.fromkeys(others) if least <= n < most]
 
 
 def fit_count(values: Sequence[int], samples: Sequence[Lengths], dimensions: Sequence[Dimension]) -> Count | None:
@@ -32,3 +72,22 @@ def fit_count(values: Sequence[int], samples: Sequence[Lengths], dimensions: Seq
             if all(value_at(count, sample) == value for sample, value in zip(samples, values, strict=True)):
                 return count
     return None
+
+
+def lengths_text(lengths: Lengths) -> str:
+    """Return the length 3, or the lengths batch=2 tokens=3."""
+    if len(lengths) == 1:
+        return f"the length {next(iter(lengths.values()))}"
+    return "the lengths " + " ".join(f"{name}={length}" for name, length in lengths.items())
+
+
+def dimensions_text(dimensions: Sequence[Dimension]) -> str:
+    """Return bounded dimension tokens (1 to 512), or bounded dimensions batch (1 to 8), tokens (1 to 512)."""
+    return f"bounded dimension{'s' if len(dimensions) > 1 else ''} {', '.join(map(str, dimensions))}"
+
+
+def remedy_text(dimensions: Sequence[Dimension]) -> str:
+    """Return what to give in place of ranges for which no library can be built."""
+    lengths = " and ".join(f"{dimension.least},{dimension.most}" for dimension in dimensions)
+    place = "its place" if len(dimensions) == 1 else "their place"
+    return f"give a list of lengths in {place}, such as {lengths}, for a size of each (docs/lengths.md)"

@@ -13,7 +13,7 @@ from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border
 from mavcg.memory.storage import Storage, assign_storage
 from mavcg.ops.loops import LoopRange
-from mavcg.specs.count import text_of
+from mavcg.specs.count import Count, text_of
 from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.specs.packed_constant import PackedConstant
 
@@ -24,13 +24,15 @@ DEFAULT_ALGORITHMS: Mapping[str, str] = MappingProxyType({})
 class LoweredStep:
     """A step: a kernel with operands by name; constants are arrays or recipes.
 
-    name: the operator in the user's file. node: the node that the step computes, or computes a part of.
+    name: the operator in the user's file. node: the node that the step computes, or computes a part of. row_count: rows
+    that a run computes, the first ones, where they follow from its lengths; None: all rows.
     """
 
     name: str
     node: Node
     spec: KernelSpec
     operands: tuple[Operand, ...]
+    row_count: Count | None = None
 
 
 @dataclass(frozen=True)

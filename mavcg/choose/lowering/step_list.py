@@ -45,7 +45,7 @@ def make_step_list(
         memory.constants_bytes,
         memory.arena.lower_bound_bytes,
         loops=tuple(
-            ProgramLoop(begin, end, loop.trips, _condition(loop, lowered, memory), loop.number)
+            ProgramLoop(begin, end, loop.trips, _condition(loop, lowered, memory), loop.number, loop.trip_count)
             for begin, end, loop in lowered.loops
         ),
     )
@@ -62,6 +62,7 @@ def _program_step(
     rows = spec.rows
     min_chunk_rows, rows_per_call = call_rows(spec)
     if macro is not None:
+        assert step.row_count is None or macro.parts == 1  # parts of rows would lie in another order than indices
         min_chunk_rows = macro.min_chunk_rows or _chunk_rows(spec, macro.call_rows, macro.parts)
         rows, rows_per_call = rows * macro.parts, macro.call_rows * macro.parts
     return ProgramStep(
@@ -74,6 +75,7 @@ def _program_step(
         spec.work,
         shares.get(kernel, ()),
         rows_per_call,
+        step.row_count,
     )
 
 

@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.choose.lengths.free_rows import FreeRows, with_free_rows
-from mavcg.choose.lengths.length_numbers import length_input, with_length_inputs
+from mavcg.choose.lengths.any_length import lower_any_length
+from mavcg.choose.lengths.length_numbers import length_input
 from mavcg.choose.lengths.sampled_graphs import sampled_graphs
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.graph import DTYPES, Graph
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
-from mavcg.model.bounded_plan import in_order
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
-from mavcg.specs.count import value_at
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Dimension, value_at
 from mavcg.specs.kernel import Machine, Packing, Step
 from mavcg.specs.packed_constant import constant_array
 from tests.kernels.conftest import Compiled, host_machines
@@ -58,15 +56,11 @@ def read(path: Path, shapes: Shapes, lengths: Mapping[str, int]) -> Graph:
     return import_onnx(path, given)
 
 
-def free_rows_of(path: Path, shapes: Shapes, dimensions: Dimensions) -> FreeRows:
+def lowered_for_lengths(path: Path, shapes: Shapes, dimensions: Dimensions) -> LoweredGraph:
     """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
-    read_any = with_length_inputs(lambda lengths: read(path, shapes, lengths), all_of(dimensions))
-    sampled = sampled_graphs(read_any, all_of(dimensions))
+    sampled = sampled_graphs(lambda lengths: read(path, shapes, lengths), all_of(dimensions))
     most, *others = map(optimised, sampled.graphs)
-    longest = order_nodes(most).graph
-    graphs = [longest, *(in_order(other, longest, all_of(dimensions)) for other in others)]
-    lowered = [lower_graph(graph, packing()) for graph in graphs]
-    return with_free_rows(lowered, sampled.samples, all_of(dimensions), sampled.axes, sampled.windows)
+    return lower_any_length([order_nodes(most).graph, *others], sampled, packing())
 
 
 def compiled_for(lowered: LoweredGraph, machine: Machine) -> Compiled:
@@ -134,12 +128,9 @@ def run_rows(
     return results
 
 
-def first_rows(free: FreeRows, lengths: Mapping[str, int]) -> list[int]:
+def first_rows(lowered: LoweredGraph, lengths: Mapping[str, int]) -> list[int]:
     """The rows of each step for lengths."""
-    return [
-        step.spec.rows if count is None else value_at(count, lengths)
-        for step, count in zip(free.lowered.steps, free.counts, strict=True)
-    ]
+    return [step.spec.rows if step.row_count is None else value_at(step.row_count, lengths) for step in lowered.steps]
 
 
 def results_of_lengths(
@@ -153,15 +144,15 @@ def results_of_lengths(
 
     inputs: of each Lengths. same_bits: those for which there are kernels of their own; others have no second list.
     """
-    machine, free = host_machines()[0], free_rows_of(path, shapes, dimensions)
-    compiled = compiled_for(free.lowered, machine)
+    machine, free = host_machines()[0], lowered_for_lengths(path, shapes, dimensions)
+    compiled = compiled_for(free, machine)
     results = {}
     for key, arrays in inputs.items():
         lengths = by_name(key, dimensions)
         graph = optimised(read(path, shapes, lengths))
-        sizes = {name: graph.types[name].bytes for name in free.lowered.graph.outputs}
+        sizes = {name: graph.types[name].bytes for name in free.graph.outputs}
         rows = first_rows(free, lengths)
-        results[key] = run_rows(free.lowered, compiled, arrays, sizes, rows, lengths), list[bytes]()
+        results[key] = run_rows(free, compiled, arrays, sizes, rows, lengths), list[bytes]()
         if key in same_bits:
             fixed = lower_graph(graph, packing())
             own = compiled_for(fixed, machine)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Dimension
 from tests.conftest import NO_SHRINKING, examples
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.model.bounded_models import Tokens, images_model, node, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import Dimensions, Lengths, Shapes, free_rows_of, results_of_lengths  # noqa: E402
+from tests.mavcg.model.bounded_run import Dimensions, Lengths, Shapes, lowered_for_lengths, results_of_lengths  # noqa: E402
 
 
 def assert_right(
@@ -105,7 +105,7 @@ def test_a_network_of_images_with_a_bounded_batch(tmp_path: Path) -> None:
 
 def refused(path: Path, shape: tuple[int | None, ...], most: int = 12) -> str:
     with pytest.raises(MavcgError) as error:
-        free_rows_of(path, {"x": shape}, Dimension("tokens", 1, most))
+        lowered_for_lengths(path, {"x": shape}, Dimension("tokens", 1, most))
     text = str(error.value)
     assert "the bounded dimension tokens (1 to" in text and "list of lengths" in text
     return text

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Dimension
 from tests.conftest import NO_SHRINKING, examples
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.model.bounded_models import Tokens, node, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import free_rows_of  # noqa: E402
+from tests.mavcg.model.bounded_run import lowered_for_lengths  # noqa: E402
 from tests.mavcg.model.test_bounded_rows import assert_right  # noqa: E402
 
 Array = NDArray[Any]
@@ -190,7 +190,7 @@ def test_a_length_that_is_too_short_names_the_least(tmp_path: Path) -> None:
     net.conv(4, 3, strides=[2], pads=[1, 0])
     path = net.save(tmp_path / "m.onnx")
     with pytest.raises(MavcgError, match=r"at the length 1 .* does not fit .* the least length .* is 10: give 10..50"):
-        free_rows_of(path, {"x": net.shape}, Dimension("N", 1, 50))
+        lowered_for_lengths(path, {"x": net.shape}, Dimension("N", 1, 50))
     assert_right(path, net.shape, Dimension("N", 10, 50), (10, 11, 12, 50), (11,))
 
 
@@ -198,7 +198,7 @@ def test_pads_above_that_follow_from_the_length_are_refused(tmp_path: Path) -> N
     net = Images(1, 1, None)
     net.conv(4, 3, strides=[2], auto_pad="SAME_UPPER")
     with pytest.raises(MavcgError, match=r"other attributes at the length \d+: pads \(0, "):
-        free_rows_of(net.save(tmp_path / "m.onnx"), {"x": net.shape}, Dimension("N", 3, 50))
+        lowered_for_lengths(net.save(tmp_path / "m.onnx"), {"x": net.shape}, Dimension("N", 3, 50))
 
 
 OPERATORS: dict[str, Callable[[Images, Any], None]] = {

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.choose.lengths.samples import fit_count
 from mavcg.errors import MavcgError
 from mavcg.specs.count import (
     Count,
     CountSum,
+    Dimension,
     Length,
     extent_of,
     lengths_in,
@@ -20,7 +20,6 @@ from mavcg.specs.count import (
     text_of,
     value_at,
 )
-from mavcg.specs.dimension import Dimension
 
 A, B = Length("a"), Length("b")
 DIMENSIONS = (Dimension("a", 1, 5), Dimension("b", 2, 4))
@@ -83,14 +82,3 @@ def test_what_could_shrink_or_overflow_is_refused() -> None:
     ):
         with pytest.raises(MavcgError, match=words):
             extent_of(count, DIMENSIONS)
-
-
-@pytest.mark.parametrize("count", [7, A, B, product_of(6, A), product_of(A, B), product_of(8, A, B)])
-def test_counts_are_found_from_samples(count: Count) -> None:
-    samples = [{"a": 5, "b": 4}, {"a": 4, "b": 4}, {"a": 5, "b": 3}]
-    assert fit_count([value_at(count, lengths) for lengths in samples], samples, DIMENSIONS) == count
-
-
-@pytest.mark.parametrize("count", [sum_of(A, 1), quotient_of(A, 2), sum_of(A, B), product_of(A, A)])
-def test_other_forms_are_not_found(count: Count) -> None:
-    assert fit_count([value_at(count, lengths) for lengths in ALL], ALL, DIMENSIONS) is None

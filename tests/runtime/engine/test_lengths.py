@@ -8,8 +8,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.runtime.model_header import header_text
 from mavcg.runtime.program_check import check_program
-from mavcg.specs.count import Count, CountQuotient, Length, product_of, quotient_of, sum_of
-from mavcg.specs.dimension import Dimension
+from mavcg.specs.count import Count, CountQuotient, Dimension, Length, product_of, quotient_of, sum_of
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from tests.runtime.engine.conftest import CONSTANTS, HERE, SCRATCH, Build
 from tests.runtime.engine.test_engine import ASAN, Run

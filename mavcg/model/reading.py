@@ -1,18 +1,51 @@
-"""The bounded dimensions of a model's inputs, with their names, and the shapes at given lengths."""
+"""Reads a model's file: its graph for given shapes, or its graphs for a sample of lengths of bounded dimensions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.choose.lengths.sampled_graphs import SampledGraphs, sampled_graphs
 from mavcg.choose.lengths.samples import Lengths
 from mavcg.errors import MavcgError
-from mavcg.importers.load import dimension_name
+from mavcg.graph import Graph
+from mavcg.importers.declared_shapes import GivenShapes
+from mavcg.importers.load import dimension_name, import_model
+from mavcg.model.dump import dump
+from mavcg.model.model_request import ModelRequest
 from mavcg.model.sizes import BoundedShapes, Range, Shape
-from mavcg.specs.dimension import Dimension
+from mavcg.passes.graph.states import pair_states, without_counts
+from mavcg.specs.count import Dimension
+
+
+def read_graph(request: ModelRequest, name: str, loops: bool) -> Graph:
+    """Return the graph of a model for the shapes of its request.
+
+    name: of the graph. loops: loops of the file are loops of the graph. Raises: MavcgError as import_model.
+    """
+    graph = request.graph or import_model(request.model, request.shapes, request.weights, loops)
+    graph = pair_states(replace(graph, name=name), request.states)
+    dump("import", graph)
+    return graph
+
+
+def read_sampled_graphs(request: ModelRequest, bounds: BoundedShapes, name: str) -> SampledGraphs:
+    """Return the graphs of a model for a sample of lengths of its bounded dimensions. Raises: as sampled_graphs."""
+    shapes = _named_shapes(request.model, bounds)
+    ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
+
+    def read(lengths: Lengths) -> Graph:
+        # A loop of any number of iterations, so that graphs of all lengths have it.
+        graph = import_model(request.model, GivenShapes(shapes.at(lengths), ignore), request.weights, True, 1)
+        graph = without_counts(graph, f"--shape {bounds}: outputs follow from these lengths alone")
+        return pair_states(replace(graph, name=name), request.states)
+
+    sampled = sampled_graphs(read, shapes.dimensions)
+    dump("import", sampled.graphs[0])
+    return sampled
 
 
 @dataclass(frozen=True)
-class NamedShapes:
+class _NamedShapes:
     """Shapes of inputs with bounded dimensions. shapes: by input; a name stands for the length of the dimension."""
 
     shapes: Mapping[str, tuple[int | str, ...]]
@@ -25,7 +58,7 @@ class NamedShapes:
         }
 
 
-def named_shapes(model: Path, bounds: BoundedShapes) -> NamedShapes:
+def _named_shapes(model: Path, bounds: BoundedShapes) -> _NamedShapes:
     """Return the shapes with the names of their dimensions: the file's, or else <input>.<axis>.
 
     A range whose axis has no name in the file is the first dimension of the same bounds that its input does not have
@@ -56,4 +89,4 @@ def named_shapes(model: Path, bounds: BoundedShapes) -> NamedShapes:
         for name, shape in bounds.shapes.items()
     }
     ordered = dict.fromkeys(names[place] for place in places)
-    return NamedShapes(shapes, tuple(Dimension(name, *ranges[name]) for name in ordered))
+    return _NamedShapes(shapes, tuple(Dimension(name, *ranges[name]) for name in ordered))

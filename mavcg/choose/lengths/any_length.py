@@ -1,0 +1,101 @@
+"""The door of this room: graphs of a sample of lengths -> kernels for any lengths -> a program with counts.
+
+The graphs come from sampled_graphs.py. Between the two functions here, tiles, memory and steps are planned as for a
+graph of fixed shapes, that of the longest lengths.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, sample_of
+from mavcg.choose.lengths.length_numbers import without_length_inputs
+from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, step_refusal
+from mavcg.choose.lengths.same_graph import in_order
+from mavcg.choose.lengths.sampled_graphs import SampledGraphs
+from mavcg.choose.lengths.samples import fit_count, lengths_text
+from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
+from mavcg.choose.lowering.state_memory import without_state_copies
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.ops.loops import LoopRange
+from mavcg.specs.kernel import Packing
+from mavcg.specs.model_program import Program
+
+
+def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: Packing) -> LoweredGraph:
+    """Return the graph of the longest lengths lowered to kernels that take all lengths, with counts of rows and trips.
+
+    graphs: the sampled ones, optimised; nodes have the order of the first. Every kernel is the default of its family:
+    the same for all lengths. Raises: MavcgError naming the node that has no kernel for all lengths, and as lower_graph.
+    """
+    ordered = [graphs[0], *(in_order(graph, graphs[0], sampled.dimensions) for graph in graphs[1:])]
+    lowered = [without_state_copies(lower_graph(graph, packing)) for graph in ordered]
+    _check_steps(lowered, sampled)
+    most = lowered[0]
+    merger = StepMerger(lowered, sampled.samples, sampled.dimensions, _axes(lowered, sampled))
+    steps = tuple(merger.step(number) for number in range(len(most.steps)))
+    specs = dict.fromkeys(step.spec for step in steps)
+    trips = _with_trips(lowered, sampled)
+    loops = tuple(trips.get(loop, loop) for loop in most.storage.loops)
+    return replace(most, steps=steps, specs=tuple(specs), storage=replace(most.storage, loops=loops))
+
+
+def count_lengths(program: Program, sampled: SampledGraphs) -> Program:
+    """Return a program of these kernels with its bounded dimensions, and the axes of its inputs and outputs by them."""
+    program = without_length_inputs(program, sampled.dimensions)
+    inputs, outputs = (
+        tuple(replace(tensor, axes=_if_counted(sampled.axes[tensor.name])) for tensor in tensors)
+        for tensors in (program.inputs, program.outputs)
+    )
+    return replace(program, inputs=inputs, outputs=outputs, dimensions=sampled.dimensions)
+
+
+def _check_steps(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> None:
+    """Raise MavcgError unless the graphs lowered for all samples have the same steps, with the same operands."""
+    most = graphs[0]
+    for other, sample in zip(graphs[1:], sampled.samples[1:], strict=True):
+        pairs = list(zip(most.steps, other.steps, strict=False))
+        if len(most.steps) != len(other.steps) or any(a.node.op != b.node.op for a, b in pairs):
+            different = next((a for a, b in pairs if a.node.op != b.node.op), most.steps[-1])
+            reason = f"it is computed in other steps at {lengths_text(sample)}"
+            raise step_refusal(different, sampled.dimensions, reason)
+        for a, b in pairs:
+            check_operands(a, b, most, other, sampled.dimensions)
+
+
+def _axes(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mapping[str, AxisCounts]:
+    """Return the counts of the axes of the optimised graph's tensors. Raises: MavcgError as axis_counts."""
+    most = graphs[0]
+    step_of = {step.node: step for step in most.steps}
+
+    def refusal(node: Node, reason: str) -> MavcgError:
+        return step_refusal(step_of.get(node, most.steps[-1]), sampled.dimensions, f"it {reason}")
+
+    known = {name: sampled.axes[name] for name in most.graph.inputs}
+    seen = [sample_of(low.graph, lengths) for low, lengths in zip(graphs, sampled.samples, strict=True)]
+    return axis_counts(most.graph, seen, known, refusal, sampled.windows)
+
+
+def _with_trips(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mapping[LoopRange, LoopRange]:
+    """Return the loops with steps, by the loop of the longest lengths, with counts of iterations that follow from them.
+
+    Raises: MavcgError for loops of other steps, or a number of iterations that does not follow from the lengths.
+    """
+    counted: dict[LoopRange, LoopRange] = {}
+    most = graphs[0]
+    for number, (begin, end, loop) in enumerate(most.loops):
+        others = [graph.loops[number] for graph in graphs if len(graph.loops) == len(most.loops)]
+        same = len(others) == len(graphs) and all(
+            (first, last, other.number) == (begin, end, loop.number) for first, last, other in others
+        )
+        trips = [other.trips for _, _, other in others]
+        count = fit_count(trips, sampled.samples, sampled.dimensions) if same else None
+        if count is None:
+            raise step_refusal(most.steps[begin], sampled.dimensions, "it is in another loop at other lengths")
+        counted[loop] = replace(loop, trip_count=None if isinstance(count, int) else count)
+    return counted
+
+
+def _if_counted(axes: AxisCounts) -> AxisCounts:
+    """Return the counts of a tensor's axes; () for one of fixed shape."""
+    return () if all(isinstance(axis, int) for axis in axes) else axes

@@ -1,0 +1,157 @@
+"""One step for all lengths, from the step that was lowered for each sample.
+
+Its kernel is that for the longest lengths where a run computes its first rows (first_rows.py), or one that reads
+numbers of the run (read_length.py, run_words.py). Its constants are those of the longest lengths.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mavcg.choose.lengths.axis_counts import AxisCounts
+from mavcg.choose.lengths.first_rows import counted_spec, plain_spec
+from mavcg.choose.lengths.pixel_rows import in_one_column, in_pixels
+from mavcg.choose.lengths.read_length import has_all_rows, merge_by_length, rows_at
+from mavcg.choose.lengths.run_words import merge_by_words
+from mavcg.choose.lengths.samples import Lengths, dimensions_text, remedy_text
+from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
+from mavcg.errors import MavcgError
+from mavcg.specs.count import Count, Dimension, product_of, value_at
+from mavcg.specs.kernel import Array, KernelSpec, Operand
+from mavcg.specs.packed_constant import PackedConstant
+
+_INSIDE = "it has it inside of its rows of work, not as the outermost dimension"
+
+
+@dataclass(frozen=True)
+class StepMerger:
+    """Makes steps whose kernels take all lengths.
+
+    graphs: the graph lowered for each of the samples, in equal steps. axes: the counts of the axes of all tensors.
+    """
+
+    graphs: Sequence[LoweredGraph]
+    samples: Sequence[Lengths]
+    dimensions: Sequence[Dimension]
+    axes: Mapping[str, AxisCounts]
+
+    def step(self, number: int) -> LoweredStep:
+        """Return a step whose kernel takes all lengths. Raises: MavcgError for a step without such a kernel."""
+        plain = self.graphs[0].steps[number]
+        for in_rows in (in_pixels, in_one_column):
+            steps = [in_rows(graph.steps[number], graph.storage) for graph in self.graphs]
+            specs = [plain_spec(step.spec) for step in steps]
+            if all(spec == specs[0] for spec in specs):
+                return plain
+            written = [operand.tensor for operand in plain.operands if operand.written]
+            tensors = [*(operand.tensor for operand in plain.operands), *plain.node.inputs]
+            for count in self._counts(tensors):
+                if (merged := merge_by_length(specs, self._at(count))) is not None:
+                    return self._reading(steps, merged, count, self._counts([*written, *tensors]))
+            for count in self._counts([*written, *tensors]):
+                indices = self._at(count)
+                if (spec := counted_spec([step.spec for step in steps], indices)) is not None:
+                    return replace(steps[0], spec=spec, row_count=product_of(spec.rows // indices[0], count))
+        return self._by_words(number, self._counts([*written, *tensors]))
+
+    def _at(self, count: Count) -> list[int]:
+        return [value_at(count, sample) for sample in self.samples]
+
+    def _counts(self, tensors: Sequence[str]) -> list[Count]:
+        """Return the first axis of each tensor that follows from lengths, then products of its first such axes."""
+        of_run = [[axis for axis in self.axes.get(name, ()) if not isinstance(axis, int)] for name in tensors]
+        firsts = [axes[0] for axes in of_run if axes]
+        products = [product_of(*axes[:size]) for axes in of_run for size in range(2, len(axes) + 1)]
+        return list(dict.fromkeys((*firsts, *products)))
+
+    def _reading(
+        self, steps: Sequence[LoweredStep], merged: tuple[KernelSpec, bool], count: Count, counts: Sequence[Count]
+    ) -> LoweredStep:
+        """Return a step that reads a count. counts: those that its rows may be multiples of."""
+        spec, reads = merged
+        step = replace(steps[0], spec=spec, operands=(*steps[0].operands, *[Operand(count=count)] * reads))
+        rows = [each.spec.rows for each in steps]
+        if (in_blocks := rows_at(spec, count)) is not None:
+            return replace(step, row_count=in_blocks)
+        if has_all_rows(spec) or all(each == rows[0] for each in rows):
+            return step
+        for each in counts:
+            unit, rest = divmod(rows[0], value_at(each, self.samples[0]))
+            if not rest and rows == [unit * index for index in self._at(each)]:
+                return replace(step, row_count=product_of(unit, each))
+        raise step_refusal(step, self.dimensions, _INSIDE)
+
+    def _by_words(self, number: int, counts: Sequence[Count]) -> LoweredStep:
+        plain = self.graphs[0].steps[number]
+        specs = [graph.steps[number].spec for graph in self.graphs]
+        merged = merge_by_words(specs, self.samples, self.dimensions, counts)
+        if merged is None:
+            raise step_refusal(plain, self.dimensions, f"no kernel of it ({plain.spec.family}) takes all lengths")
+        operands = (*plain.operands, *(Operand(count=count) for count in merged.words))
+        return replace(plain, spec=merged.spec, operands=operands, row_count=merged.rows)
+
+
+def step_refusal(step: LoweredStep, dimensions: Sequence[Dimension], reason: str) -> MavcgError:
+    """Return the error for a step that no kernel computes at all lengths."""
+    return MavcgError(
+        f"node '{step.name}' ({step.node.op}): the {dimensions_text(dimensions)}: {reason}; {remedy_text(dimensions)}"
+    )
+
+
+def check_operands(
+    a: LoweredStep, b: LoweredStep, most: LoweredGraph, other: LoweredGraph, dimensions: Sequence[Dimension]
+) -> None:
+    """Raise MavcgError unless both steps have the same operands, and constants of which one begins with the other."""
+    same = len(a.operands) == len(b.operands) and all(
+        _same_operand(x, y, most, other) for x, y in zip(a.operands, b.operands, strict=False)
+    )
+    if not same:
+        raise step_refusal(a, dimensions, "its constants change, or where its tensors lie in their buffers")
+
+
+def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGraph) -> bool:
+    if a.workspace_bytes and b.workspace_bytes:  # it is that of the longest length, and so are its parts
+        return replace(a, workspace_bytes=0, offset=0) == replace(b, workspace_bytes=0, offset=0)
+    if replace(a, constant=None) != replace(b, constant=None):
+        return False
+    if a.constant is not None or b.constant is not None:
+        return _same_constant(a.constant, b.constant, most, other)
+    if not a.tensor:
+        return True
+    return _place(a.tensor, most) == _place(b.tensor, other)
+
+
+def _place(tensor: str, lowered: LoweredGraph) -> tuple[str, int, tuple[tuple[int, int], ...]]:
+    """Return a tensor's buffer, the first of its places there, and how it advances in loops; by the last iteration it
+    may be before its offset."""
+    location = lowered.storage.locations[tensor]
+    trips = {loop.number: loop.trips for loop in lowered.storage.loops}
+    down = sum(elements * (trips[loop] - 1) for loop, elements in location.advance if elements < 0)
+    return location.root, location.offset + down, location.advance
+
+
+def _same_constant(
+    a: Array | PackedConstant | None, b: Array | PackedConstant | None, most: LoweredGraph, other: LoweredGraph
+) -> bool:
+    if isinstance(a, PackedConstant) and isinstance(b, PackedConstant):
+        return a == b and all(
+            np.array_equal(most.graph.constants[name], other.graph.constants[name]) for name in a.sources
+        )
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return _begins_with(a, b)
+    return False
+
+
+def _begins_with(long: Array, short: Array) -> bool:
+    """Return True if two arrays are equal, or one is the beginning of the other along the first axis longer than 1."""
+    if long.dtype != short.dtype or long.ndim != short.ndim:
+        return False
+    at = next((i for i, (n, m) in enumerate(zip(long.shape, short.shape, strict=True)) if n != m), None)
+    if at is not None:
+        if any(n != 1 for n in (*long.shape[:at], *short.shape[:at])):
+            return False
+        count = min(long.shape[at], short.shape[at])
+        index = (*[slice(None)] * at, slice(count))
+        long, short = long[index], short[index]
+    return long.shape == short.shape and long.tobytes() == short.tobytes()

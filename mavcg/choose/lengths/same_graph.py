@@ -1,0 +1,158 @@
+"""Checks that graphs of one model, read for several lengths of its dimensions, differ in these lengths only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.choose.lengths.axis_counts import POOLS, AxisCounts, ShapeSample
+from mavcg.choose.lengths.samples import Lengths, dimensions_text, lengths_text, remedy_text
+from mavcg.errors import MavcgError
+from mavcg.graph import Array, Graph, Node
+from mavcg.specs.count import Count, Dimension, value_at
+
+_COPIES = ("broadcast_to", "slice")  # operators that a length of 1 may have no use for, and then are not in the graph
+
+
+@dataclass(frozen=True)
+class GraphComparison:
+    """Compares the graph for the longest lengths with those for others.
+
+    trips: the number of iterations of each node of a loop, by its output, where it follows from the lengths.
+    """
+
+    most: Graph
+    dimensions: Sequence[Dimension]
+    trips: Mapping[str, Count]
+
+    def check(self, graph: Graph, lengths: Lengths) -> ShapeSample:
+        """Return the types of the tensors of a graph that differs from that for the longest lengths in lengths only.
+
+        They have the names of the latter, of which copies may be missing at a length of 1 (check_copies).
+        Raises: MavcgError for another graph.
+        """
+        most = self.most
+        names = {name: name for name in most.inputs}  # of tensors in the graph that is compared
+        nodes = dict[str, Node]()
+        others = iter(graph.nodes)
+        b = next(others, None)
+        for a in most.nodes:
+            same = b is not None and a.op == b.op and self._same_inputs(a, b, names, graph, lengths)
+            if not same and a.op in _COPIES and 1 in lengths.values() and a.inputs[0] in names:
+                names[a.output] = names[a.inputs[0]]
+                continue
+            if b is None or not same:
+                raise self.refusal(a, f"is another one at {lengths_text(lengths)}")
+            names |= zip(a.outputs, b.outputs, strict=True)
+            nodes[a.outputs[0]] = b
+            self._check_types(a, b, graph, lengths)
+            if a.attrs != b.attrs and not (_follows_shapes(a, b, most, graph) or self._has_trips(a, b, lengths)):
+                raise self.refusal(a, f"has other attributes at {lengths_text(lengths)}: {_changes(a, b)}")
+            b = next(others, None)
+        ends = [names.get(name, name) for name in most.outputs]
+        if b is not None or ends != list(graph.outputs) or most.inputs != graph.inputs:
+            raise MavcgError(
+                f"the {dimensions_text(self.dimensions)}: the model has {len(most.nodes)} operators at the longest, "
+                f"and {len(graph.nodes)} at {lengths_text(lengths)}; {remedy_text(self.dimensions)}"
+            )
+        types = {name: graph.types[other] for name, other in names.items() if other}
+        for node in most.nodes:
+            if node.outputs[0] not in nodes:
+                types.pop(node.output, None)
+        constants = {name: graph.types[name] for name in most.constants if name in graph.constants}
+        return ShapeSample(lengths, constants | types, nodes)
+
+    def check_copies(self, samples: Sequence[ShapeSample], axes: Mapping[str, AxisCounts]) -> None:
+        """Raise MavcgError for a copy that a sample does not have, and that would change the shape there."""
+        for sample in samples:
+            for node in self.most.nodes:
+                if node.outputs[0] not in sample.nodes:
+                    shapes = [
+                        tuple(value_at(axis, sample.lengths) for axis in axes[name])
+                        for name in (node.inputs[0], node.output)
+                    ]
+                    if shapes[0] != shapes[1]:
+                        raise self.refusal(node, f"is another one at {lengths_text(sample.lengths)}")
+
+    def _same_inputs(self, a: Node, b: Node, names: Mapping[str, str], graph: Graph, lengths: Lengths) -> bool:
+        """Return True if two nodes read the same tensors. names: of those of the longest graph in the other one.
+
+        Raises: MavcgError for a constant that is another one.
+        """
+        if len(a.inputs) != len(b.inputs) or len(a.outputs) != len(b.outputs):
+            return False
+        pairs = list(zip(a.inputs, b.inputs, strict=True))
+        known = self.most.constants, graph.constants
+        if any((names.get(x) if x else x) != y for x, y in pairs if x not in known[0] or y not in known[1]):
+            return False
+        for x, y in pairs:
+            if x in known[0] and y in known[1] and not _is_corner(known[0][x], known[1][y]):
+                raise self.refusal(a, f"has another constant %{x} at {lengths_text(lengths)}")
+        return True
+
+    def _check_types(self, a: Node, b: Node, graph: Graph, lengths: Lengths) -> None:
+        """Raise MavcgError unless every tensor of a node has one type and one number of axes."""
+        for name, other in zip((*a.inputs, *a.outputs), (*b.inputs, *b.outputs), strict=True):
+            if name:
+                kinds = [
+                    (types[each].dtype, len(types[each].shape))
+                    for types, each in ((self.most.types, name), (graph.types, other))
+                ]
+                if kinds[0] != kinds[1]:
+                    raise self.refusal(a, f"has another type of %{name} at {lengths_text(lengths)}")
+
+    def _has_trips(self, a: Node, b: Node, lengths: Lengths) -> bool:
+        """Return True if two nodes of a loop differ in its number of iterations, which follows from the lengths."""
+        if a.output not in self.trips or b.attrs != a.with_attrs(trips=b.attr("trips")).attrs:
+            return False
+        return bool(b.attr("trips") == value_at(self.trips[a.output], lengths))
+
+    def refusal(self, node: Node, reason: str) -> MavcgError:
+        """Return the error for a node that depends on the lengths otherwise."""
+        return MavcgError(
+            f"node '{node.origin or node.outputs[0]}' ({node.op}): the {dimensions_text(self.dimensions)} does more "
+            f"than set lengths: it {reason}; {remedy_text(self.dimensions)}"
+        )
+
+
+def in_order(graph: Graph, like: Graph, dimensions: Sequence[Dimension]) -> Graph:
+    """Return a graph with its nodes in the order of `like`. Raises: MavcgError for a node that one of them lacks."""
+    nodes = {node.outputs: node for node in graph.nodes}
+    missing = next((node for node in like.nodes if node.outputs not in nodes), None)
+    if missing is not None or len(nodes) != len(like.nodes):
+        node = missing or like.nodes[0]
+        raise MavcgError(
+            f"node '{node.origin or node.outputs[0]}' ({node.op}): the graph is rewritten otherwise at another length "
+            f"of the {dimensions_text(dimensions)}; {remedy_text(dimensions)}"
+        )
+    return replace(graph, nodes=tuple(nodes[node.outputs] for node in like.nodes))
+
+
+def _changes(a: Node, b: Node) -> str:
+    """Return the attributes that differ between two nodes, as text."""
+    later = dict(b.attrs)
+    return ", ".join(f"{name} {value}, not {later.get(name)}" for name, value in a.attrs if value != later.get(name))
+
+
+def _is_corner(long: Array, short: Array) -> bool:
+    """Return True if one array is the beginning of the other along each axis on which they differ.
+
+    Such are causal masks, which no kernel reads; merged_steps.py has a stricter rule for constants of kernels.
+    """
+    if long.dtype != short.dtype or long.ndim != short.ndim:
+        return False
+    common = tuple(slice(min(n, m)) for n, m in zip(long.shape, short.shape, strict=True))
+    return long[common].tobytes() == short[common].tobytes()
+
+
+def _follows_shapes(a: Node, b: Node, most: Graph, graph: Graph) -> bool:
+    """Return True if two nodes differ in an attribute that repeats a shape, or that counts from the end of an axis.
+
+    The results of the latter are compared by axis_counts.
+    """
+    if a.op == "slice":
+        return b.attrs == a.with_attrs(stops=b.attr("stops")).attrs
+    if a.op in POOLS:  # their kernels compare positions with the image's size
+        return b.attrs == a.with_attrs(pads=(*a.attr("pads")[:2], *b.attr("pads")[2:])).attrs
+    if a.op not in ("reshape", "broadcast_to"):
+        return False
+    shapes = [tuple(g.types[node.output].shape) for node, g in ((a, most), (b, graph))]
+    return tuple(a.attr("shape")) == shapes[0] and b.attrs == a.with_attrs(shape=shapes[1]).attrs
