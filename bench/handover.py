@@ -18,8 +18,8 @@ from bench.record import facts, parser_with_json, write
 from bench.tables.catalogue import print_record
 from mavcg.graph import TensorType
 from mavcg.hardware.cost_fit import X86
-from mavcg.hardware.fits import fit_of_kind
 from mavcg.objects.library import link_shared
+from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.loading import Model, load
 from mavcg.runtime.model_build import build_model_objects

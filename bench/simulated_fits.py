@@ -27,7 +27,6 @@ from mavcg.cost.board_model import core_model
 from mavcg.cost.kernel_cost import BYTES, Cycles
 from mavcg.graph import Array
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.check import CheckCase, prepared_job
 from mavcg.profiles.folders import files
@@ -159,7 +158,7 @@ def least_squares(a: Array, b: Array) -> Array:
 
 def fit(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> tuple[float, dict[str, float], float]:
     """Return the cycles at a tile's ends, the constants, and the root mean square of the relative errors."""
-    names = sorted(fit_of(model.core.machine).primitives.cycles)
+    names = sorted(model.core.fit.primitives.cycles)
     best: tuple[float, dict[str, float], float] | None = None
     for tile_cycles in TILE_CYCLES:
         table = [unit_cycles(replace(model, constants=ones(names, tile_cycles)), row) for row in rows]
@@ -188,7 +187,7 @@ def ratios(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> list[float]:
 
 def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, float]) -> PrimitiveFit:
     """Return the constants of a kind; counts without rows get those of the nearest one that has some."""
-    before = fit_of(model.core.machine).primitives
+    before = model.core.fit.primitives
     products = [value for name, value in constants.items() if name.startswith("product_") and "sum2d" not in name]
     known = {**constants, "convert": max(constants["copy"], constants["turn"])}
     cycles = {

@@ -1,4 +1,6 @@
-"""Read the constants of the cost model from profiles/fits/*.toml: a file for each kind of core, and one for all cores.
+"""Constants of the cost model, from profiles/fits/*.toml: a file for each kind of core, and one for all cores.
+
+Each file is read once per process.
 
 Each constant has a value, a unit, a source, and in fitted_on the machine that it was fitted on: a name in the file's
 table [machines], or "assumed". docs/add-a-core.md describes the files.
@@ -6,6 +8,7 @@ table [machines], or "assumed". docs/add-a-core.md describes the files.
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,8 +29,10 @@ from mavcg.hardware.cost_fit import (
     SimulatorFit,
     StepFit,
     TypicalCore,
+    core_kind,
 )
 from mavcg.hardware.issue_rates import IssueRates
+from mavcg.hardware.machine import Machine
 from mavcg.profiles import schema
 from mavcg.profiles.folders import files
 from mavcg.profiles.schema import Table, refuse
@@ -56,9 +61,26 @@ ALL_CORES_TABLES: Mapping[str, type] = {
 OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile")
 
 
+def fit_of(machine: Machine) -> CostFit:
+    """Return the constants of a machine's kind of core."""
+    return fit_of_kind(core_kind(machine.arch, machine.in_order))
+
+
+@cache
+def fit_of_kind(kind: str) -> CostFit:
+    """Return the constants of a kind of core."""
+    return load_cost_fit(kind)
+
+
+@cache
+def all_cores_fit() -> AllCoresFit:
+    """Return the constants that hold for every core."""
+    return load_all_cores_fit()
+
+
 def load_cost_fit(kind: str) -> CostFit:
     """Return the constants of a kind of core. Raises: ProfileError naming file, key and remedy."""
-    return CostFit(**_read_tables(files("fits")[kind], KIND_TABLES))
+    return CostFit(kind, **_read_tables(files("fits")[kind], KIND_TABLES))
 
 
 def load_all_cores_fit() -> AllCoresFit:

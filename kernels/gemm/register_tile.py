@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.cost_fit import RegisterTileFit
-from mavcg.hardware.fits import fit_of
 from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
 from mavcg.kernels.gemm.tile import BF16_MATRIX
+from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine
 
 # Registers left free for scheduling, so that loads for the next term may precede the last use of this term's.

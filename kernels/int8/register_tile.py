@@ -10,9 +10,9 @@ from math import inf
 
 import numpy as np
 
-from mavcg.hardware.fits import all_cores_fit
 from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
 from mavcg.kernels.gemm.register_tile import Widths, cut
+from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import Array, Machine
 
 SIGNED = ("sdot", "mull", "smmla")

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.hardware.fits import all_cores_fit
 from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum
 from mavcg.kernels.conv.spec import Convolution
 from mavcg.kernels.int8.register_tile import (
@@ -18,6 +17,7 @@ from mavcg.kernels.int8.register_tile import (
     choose_tiling,
     form_of,
 )
+from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel

@@ -168,7 +168,7 @@ def model_json(core: Core) -> dict[str, Any]:
         return {"model": None, "blocking": {}}
     return {
         "model": {
-            "kind": model.kind,
+            "kind": model.fit.kind,
             "ghz": model.ghz,
             "macs_per_cycle": model.macs_per_cycle,
             "vector_bytes": model.machine.vector_bytes,

@@ -104,7 +104,9 @@ def show_blocking(core: Core) -> None:
     caches = ", ".join(f"{level.name} {_kib(level.shared_bytes)}" for level in model.levels)
     title = f"Blocking of matrix products on this core alone, in elements, for {caches}"
     assumed = [fact.key for fact in model.missing if fact.key in ("l1d_bytes", "l2_bytes", "l3_bytes")]
-    note = f"{', '.join(assumed)}: as typical {model.kind} cores have; a board's file has its own" if assumed else None
+    note = (
+        f"{', '.join(assumed)}: as typical {model.fit.kind} cores have; a board's file has its own" if assumed else None
+    )
     table = Table("library", "type", "MR", "NR", "MC", "KC", "NC", title=title, caption=note)
     for kind, planned in core_blocking(model).items():
         for dtype, sizes in planned.items():

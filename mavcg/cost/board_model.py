@@ -11,13 +11,12 @@ from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.board import HOST, Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import AssumedFact, BoardModel, CoreModel, no_cores
-from mavcg.hardware.core_rates import timing_rates, x86_rates
-from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, CostFit, TypicalCore
-from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
-from mavcg.hardware.issue_rates import IssueRates
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, CostFit, TypicalCore, core_kind
+from mavcg.hardware.issue_rates import IssueRates, timing_rates, x86_rates
 from mavcg.hardware.machine import Machine
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.profiles.core_files import read_core
+from mavcg.profiles.cost_fits import all_cores_fit, fit_of_kind
 from mavcg.profiles.folders import files
 from mavcg.profiles.timing import load_timing
 from mavcg.runtime.machines import machines_for, with_half
@@ -152,7 +151,7 @@ def core_model(board: Board, number: int, cores: int = 1, elsewhere: int = 0) ->
         machine,
         cluster,
         number,
-        kind,
+        fit,
         ghz,
         macs_per_cycle(lanes, fma),
         levels,
@@ -169,12 +168,12 @@ def core_model(board: Board, number: int, cores: int = 1, elsewhere: int = 0) ->
 def _rates(machine: Machine, core: Core | None, fit: CostFit) -> tuple[Timing | None, IssueRates, tuple[str, ...]]:
     """Return a core's timing, its instructions per cycle, and a sentence for each unknown rate."""
     if machine.arch == "x86_64":
-        return None, *x86_rates(core)
+        return None, *x86_rates(core, fit.typical_rates, fit.typical.miss_cycles)
     if core is None:
         return None, fit.typical_rates, (f"{machine.name}: no facts; a typical core's rates are assumed",)
     try:
         timing = load_timing(core)
-        return timing, timing_rates(timing), ()
+        return timing, timing_rates(timing, fit.typical.miss_cycles), ()
     except (MissingFact, ProfileError) as error:
         return None, fit.typical_rates, (f"{error}; rates of a typical core are assumed",)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields, replace
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core
-from mavcg.hardware.cost_fit import SimulatorFit, TypicalCore
-from mavcg.hardware.fits import core_kind, fit_of_kind
+from mavcg.hardware.cost_fit import SimulatorFit, TypicalCore, core_kind
+from mavcg.profiles.cost_fits import fit_of_kind
 
 LINE_BYTES = 64
 IN_ORDER, OUT_OF_ORDER = "in", "out"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from mavcg.cost.memory import level_for, read_ns
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import PrimitiveFit
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.gemm.register_tile import choose, most_pixels, most_vectors, step_cycles, tile_rates
 from mavcg.specs.work_counts import TileProduct, VectorWork, WeightReads, WorkCounts, WorkUnit
 
@@ -72,7 +71,7 @@ def counted_cycles(
     counts: WorkCounts, core: CoreModel, run: Run = ALONE, constants: PrimitiveFit | None = None
 ) -> Cycles:
     """Return the cycles of counted work on one core. constants: replace those of the core's kind."""
-    fit = constants or fit_of(core.machine).primitives
+    fit = constants or core.fit.primitives
     terms: dict[str, float] = {}
     for name, cycles in _terms(counts, core, run, fit):
         terms[name] = terms.get(name, 0.0) + cycles
@@ -117,7 +116,7 @@ def _product(product: TileProduct, core: CoreModel, fit: PrimitiveFit, slower: f
 
 def _vectors(work: VectorWork, core: CoreModel) -> float:
     """Return the number of vectors or waits, scaled to a core that is slower or faster than the typical one."""
-    typical = fit_of(core.machine).register_tile
+    typical = core.fit.register_tile
     if work.unit is WorkUnit.CHAINED:
         return work.count * typical.fma_latency
     vectors = work.count / core.lanes if work.unit is WorkUnit.ELEMENTS else work.count

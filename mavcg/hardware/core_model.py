@@ -8,7 +8,6 @@ from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.cost_fit import CostFit
-from mavcg.hardware.fits import fit_of_kind
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.machine import Machine
 from mavcg.hardware.timing import Timing
@@ -35,7 +34,7 @@ class CoreModel:
     """One core of a cluster, while `cores` cores of the cluster work.
 
     machine: instruction set and vectors, of the version of kernels that it runs; its name is the version's label.
-    number: of the cluster on its board. kind: of the core, which selects its constants (fit). ghz: clock.
+    number: of the cluster on its board. fit: constants of the cost model for its kind of core. ghz: clock.
     macs_per_cycle: f32 multiply-accumulates with every multiply-add pipe busy. levels: its share of each memory level,
     nearest first, with the bandwidth behind it. rates: instructions per cycle. core: facts of its file; None if there
     is none. timing: for the pipeline model; None if the core has no timing profile. assumed: a sentence for each
@@ -46,7 +45,7 @@ class CoreModel:
     machine: Machine
     cluster: Cluster
     number: int
-    kind: str
+    fit: CostFit = field(compare=False, repr=False)  # follows from the machine and the core's file
     ghz: float
     macs_per_cycle: int
     levels: tuple[MemoryLevel, ...]
@@ -58,11 +57,6 @@ class CoreModel:
     assumed: tuple[str, ...] = ()
     assumed_rates: tuple[str, ...] = ()
     missing: tuple[AssumedFact, ...] = ()
-
-    @property
-    def fit(self) -> CostFit:
-        """Cost constants of the core's kind."""
-        return fit_of_kind(self.kind)
 
     @property
     def label(self) -> str:

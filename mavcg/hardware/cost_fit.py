@@ -14,6 +14,13 @@ KINDS = (IN_ORDER, OUT_OF_ORDER_AARCH64, X86)
 ALL_CORES = "all-cores"
 
 
+def core_kind(arch: str, in_order: bool) -> str:
+    """Return the kind of a core, which is the name of its file in profiles/fits."""
+    if arch == "x86_64":
+        return X86
+    return IN_ORDER if in_order else OUT_OF_ORDER_AARCH64
+
+
 def constant(unit: str) -> Any:
     """Return a dataclass field for a constant, with its unit as metadata; "1" is the unit of ratios."""
     return field(metadata={"unit": unit})
@@ -172,10 +179,10 @@ class SafetyFit:
 
 @dataclass(frozen=True)
 class SimulatorFit:
-    """Facts assumed for a simulated core if neither the core's file nor the board's has them (simulate/core_facts.py).
+    """Facts assumed for a simulated core if neither the core's file nor the board's has them (cost/core_facts.py).
 
     l2_latency, l3_latency: cycles of a hit in addition to a hit in level 1. memory_ns: latency of the memory. The
-    others are described at SimulatedCore in simulate/core_facts.py.
+    others are described at SimulatedCore in cost/core_facts.py.
     """
 
     reorder_buffer: int = constant("micro-ops")
@@ -236,10 +243,11 @@ class ExposedFit:
 class CostFit:
     """Constants of one kind of core.
 
-    typical_rates: issue rates of a core without a timing profile. chunk_prefetch, exposed: None if not fitted.
-    wide_register_tile: constants of vectors of 64 bytes; None if register_tile covers them.
+    kind: one of KINDS. typical_rates: issue rates of a core without a timing profile. chunk_prefetch, exposed: None if
+    not fitted. wide_register_tile: constants of vectors of 64 bytes; None if register_tile covers them.
     """
 
+    kind: str
     register_tile: RegisterTileFit
     macro_tile: MacroTileFit
     typical: TypicalCore

@@ -5,7 +5,7 @@ import pytest
 from bench.simulated_bands import CORES, row_of
 from mavcg.choose.bands.banded_range import LEAST_GAIN, BandTimes
 from mavcg.hardware.cost_fit import KINDS
-from mavcg.hardware.fits import fit_of_kind
+from mavcg.profiles.cost_fits import fit_of_kind
 
 
 def test_savings_of_all_ranges_are_compared_with_the_networks() -> None:

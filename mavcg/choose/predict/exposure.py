@@ -92,7 +92,7 @@ def line_fetch(core: CoreModel) -> LineFetch | None:
         tuple(lines),
         max(1, round(fact("miss_slots"))),
         max(1, round(fact("prefetch_lines"))),
-        core.kind == IN_ORDER,
+        core.fit.kind == IN_ORDER,
     )
 
 

@@ -28,10 +28,10 @@ from mavcg.choose.predict.mix import mixes_of
 from mavcg.choose.predict.natural_loops import successors
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import all_cores_fit
 from mavcg.hardware.issue_rates import InstructionMix
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
+from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, TilePlan
 from mavcg.toolchain.codegen import CodegenJob, compile_module

@@ -10,8 +10,8 @@ from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
 from mavcg.choose.tiles.prefetch import is_modelled, shares
 from mavcg.choose.tiles.work import KernelWork, registers
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, Order, worthwhile_call_rows
 

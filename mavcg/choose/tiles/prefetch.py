@@ -9,10 +9,10 @@ profiles/fits/x86.toml, were fitted to layers of SqueezeNet on a Zen 3, with and
 
 from dataclasses import dataclass
 
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.conv.spec import LEAST_SHARING, share_bytes
 from mavcg.kernels.gemm.register_tile import Widths, unroll_factor
 from mavcg.kernels.gemm.tile import LINE_BYTES
+from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.sums_of_products import TilingRules
 from mavcg.specs.tile_plan import MacroTile

@@ -14,8 +14,8 @@ from mavcg.choose.tiles.parts import MODEL_ERRORS
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.memory import read_ns
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import all_cores_fit
 from mavcg.kernels.primitives.winograd.spec import Winograd
+from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.tile_plan import worthwhile_chunk_rows
 
 # A chunk has at least 1/6 of the rows that share a read of the weights: of 36 tiles 6, the pixels of a register tile.

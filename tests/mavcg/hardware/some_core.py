@@ -6,8 +6,8 @@ from dataclasses import replace
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.board import Cluster
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import core_kind, fit_of
 from mavcg.hardware.machine import Machine
+from mavcg.profiles.cost_fits import fit_of
 
 
 def some_core(
@@ -20,7 +20,7 @@ def some_core(
         machine,
         Cluster(machine.name, (number,)),
         number,
-        core_kind(machine.arch, machine.in_order),
+        fit_of(machine),
         ghz,
         machine.vector_bytes // 4 * fma_per_cycle,
         named,

@@ -10,10 +10,10 @@ from mavcg.cost.board_model import core_model
 from mavcg.cost.memory import level_for, read_ns, transfer_ns
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import fit_of
 from mavcg.hardware.issue_rates import InstructionMix, IssueRates
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.kernels.gemm.register_tile import step_cycles, tile_rates
+from mavcg.profiles.cost_fits import fit_of
 from mavcg.profiles.load import load_board
 
 LEVELS = (MemoryLevel("L1", 40.0, shared_bytes=1 << 15), MemoryLevel("L2", 10.0, shared_bytes=1 << 19))
@@ -38,7 +38,7 @@ def test_an_arm_core_has_its_timing_and_the_version_that_it_runs() -> None:
 def test_a_core_without_all_timings_keeps_the_multiply_adds_that_its_file_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """A core may lack the timing of divisions alone: 4 multiply-adds a cycle on an M1, where a typical core has 1."""
 
-    def lacking(timing: Timing) -> IssueRates:
+    def lacking(timing: Timing, miss_cycles: float) -> IssueRates:
         raise MissingFact(f"{timing.core}: no timing of div")
 
     monkeypatch.setattr("mavcg.cost.board_model.timing_rates", lacking)

@@ -23,7 +23,6 @@ from mavcg.choose.algorithms.library import engine_primitives, primitive_of
 from mavcg.choose.algorithms.network import NetworkNode
 from mavcg.choose.predict.algorithms import WORTH, AlgorithmTime
 from mavcg.graph import Graph
-from mavcg.hardware.fits import fit_of
 from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
@@ -61,7 +60,7 @@ class LibraryModel:
         """Time to hand over a step, in ms. No model of a layer resolves less, so an alternative must gain more than
         this."""
         core = self.single_thread.core
-        return fit_of(core.machine).steps.handover_cycles * core.cycle_ns / 1e6
+        return core.fit.steps.handover_cycles * core.cycle_ns / 1e6
 
     def pool_ms(self, windows: int) -> float:
         """Return the time of a pool's columns in CHW and HCW, counted as elements of windows, in ms."""

@@ -17,8 +17,8 @@ from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.cost.simulator_version import core_version
 from mavcg.errors import ProfileError
 from mavcg.hardware.cost_fit import KINDS
-from mavcg.hardware.fits import fit_of_kind
 from mavcg.kernels.primitives.registry import module_of
+from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.profiles.load import load_cores
 from mavcg.specs.primitive import Scenario
 from mavcg.text.source_digest import code_without_words
@@ -27,7 +27,7 @@ from mavcg.text.source_digest import code_without_words
 _COMMON = (
     "mavcg.specs.kernel",
     "mavcg.specs.primitive",
-    "mavcg.hardware.core_rates",
+    "mavcg.hardware.issue_rates",
     "mavcg.choose.lowering.kernel_code",
     "mavcg.runtime.machines",
 )

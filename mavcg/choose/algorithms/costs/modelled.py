@@ -15,7 +15,6 @@ from mavcg.choose.tiles.cost import cost
 from mavcg.cost.kernel_cost import Cycles, Run, counted_cycles
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import PrimitiveFit
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.specs.primitive import (
     F32_BYTES,
@@ -61,7 +60,7 @@ class ModelledCosts:
     @property
     def fit(self) -> PrimitiveFit:
         """Fitted constants of primitives."""
-        return self.constants or fit_of(self.core.machine).primitives
+        return self.constants or self.core.fit.primitives
 
     def ms(self, cycles: Cycles) -> float:
         """Return the time of a start and of these cycles, in ms."""

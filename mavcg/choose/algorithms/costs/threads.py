@@ -13,7 +13,6 @@ from mavcg.choose.algorithms.costs.modelled import ModelledCosts, ModelledStage,
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
@@ -67,7 +66,7 @@ class ThreadedCosts:
 
     @cached_property
     def _handover_ns(self) -> float:
-        cycles = fit_of(self.workers[0].core.machine).steps.handover_cycles
+        cycles = self.workers[0].core.fit.steps.handover_cycles
         return cycles * max(model.core.cycle_ns for model in self.workers)
 
     def _together(self, rows: int, alone_ns: Sequence[float]) -> float:

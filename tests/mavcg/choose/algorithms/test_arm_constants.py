@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mavcg.hardware import fits
 from mavcg.hardware.cost_fit import X86, CostFit
+from mavcg.profiles import cost_fits
 from mavcg.profiles.folders import files
 from mavcg.profiles.load import load_board
 
@@ -15,14 +15,14 @@ from mavcg.profiles.load import load_board
 @pytest.fixture
 def no_x86(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse the constants of x86 cores."""
-    from mavcg.profiles.cost_fits import load_cost_fit as read
+    read = cost_fits.load_cost_fit
 
     def refuse(kind: str) -> CostFit:
         assert kind != X86, "constants of x86 cores are read"
         return read(kind)
 
-    monkeypatch.setattr(fits, "load_cost_fit", refuse)
-    fits.fit_of_kind.cache_clear()
+    monkeypatch.setattr(cost_fits, "load_cost_fit", refuse)
+    cost_fits.fit_of_kind.cache_clear()
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ from mavcg.choose.predict.work import StepWork
 from mavcg.cost.board_model import core_model
 from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
-from mavcg.hardware.fits import fit_of_kind
+from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.profiles.load import load_board, load_core
 from mavcg.specs.model_program import OperandAddress
 from tests.conftest import examples

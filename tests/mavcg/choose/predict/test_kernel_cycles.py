@@ -10,9 +10,9 @@ from mavcg.choose.predict.kernel_cycles import PIPELINE, RATES, KernelModel, ker
 from mavcg.cost.board_model import core_model
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.core_rates import x86_rates
 from mavcg.hardware.cost_fit import X86
-from mavcg.hardware.fits import fit_of_kind
+from mavcg.hardware.issue_rates import x86_rates
+from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.runtime.machines import machines_for
@@ -93,10 +93,11 @@ def test_a_kernel_on_x86_is_near_its_multiply_add_roof(make: Any) -> None:
 
 
 def test_what_a_core_s_file_lacks_is_said() -> None:
-    rates, assumed = x86_rates(None)
+    typical = fit_of_kind(X86).typical_rates
+    rates, assumed = x86_rates(None, typical, 13.0)
 
-    assert rates == fit_of_kind(X86).typical_rates and "not recognised" in assumed[0]
-    assert x86_rates(load_core("znver3"))[1] == ()
+    assert rates == typical and "not recognised" in assumed[0]
+    assert x86_rates(load_core("znver3"), typical, 13.0)[1] == ()
 
 
 def test_a_core_runs_its_version_or_a_stand_in_s_or_the_generic_one() -> None:

@@ -16,7 +16,7 @@ from mavcg.choose.predict.unsure import LEAST_KNOWN, known_fraction, unsure_beca
 from mavcg.cost.memory import level_ns
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
-from mavcg.hardware.fits import fit_of_kind
+from mavcg.profiles.cost_fits import fit_of_kind
 from tests.conftest import examples
 
 ALMOST_NOTHING = (64, 64, 64)
@@ -39,7 +39,7 @@ def by_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_order(make: Any, cluster: int = 0) -> CoreModel:
     worker: CoreModel = make.worker(cluster=cluster)
-    return replace(worker, kind=IN_ORDER)
+    return replace(worker, fit=fit_of_kind(IN_ORDER))
 
 
 def layer(
@@ -91,7 +91,7 @@ def test_a_working_set_near_a_caches_size_is_unsure(make: Any) -> None:
 @pytest.mark.usefixtures("by_pipeline")
 def test_cores_whose_fractions_were_not_fitted_are_not_judged(make: Any) -> None:
     worker = make.worker()
-    x86 = replace(worker, kind=X86)
+    x86 = replace(worker, fit=fit_of_kind(X86))
 
     assert fit_of_kind(X86).exposed is None
     assert unsure_because(layer(make, COPY), x86) == ""

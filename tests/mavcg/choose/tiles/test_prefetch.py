@@ -9,9 +9,9 @@ from mavcg.choose.tiles.prefetch import ChunkPass, cycles, shares
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.cost_fit import ChunkPrefetchFit
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.gemm.register_tile import Widths
+from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine, dense_view
 from mavcg.specs.tile_plan import MacroTile
 

@@ -19,10 +19,10 @@ from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.profiles.cost_fits import fit_of
 from mavcg.profiles.load import load_board
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, View, dense_view
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows

@@ -27,9 +27,9 @@ from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.cost_fit import OUT_OF_ORDER_AARCH64, X86
-from mavcg.hardware.fits import fit_of_kind
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.runtime.machines import packing_for
 from mavcg.specs.primitive import Layout, Primitive, Scenario

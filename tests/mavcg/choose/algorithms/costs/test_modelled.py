@@ -12,6 +12,7 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import X86
 from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
+from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.specs.primitive import Layout, Scenario
 
 USUAL = Scenario(64, 56, 56, 1, 3, 64, 1)
@@ -46,7 +47,7 @@ def zen() -> ModelledCosts:
     caches = (("L1", 32 << 10, 88.5), ("L2", 512 << 10, 61.6), ("L3", 32 << 20, 20.2))
     levels = tuple(MemoryLevel(name, behind, shared_bytes=size) for name, size, behind in caches)
     rates = replace(costs.core.rates, fma_per_cycle=2.0)
-    core = replace(costs.core, machine=machine, kind=X86, rates=rates, ghz=3.23, levels=levels)
+    core = replace(costs.core, machine=machine, fit=fit_of_kind(X86), rates=rates, ghz=3.23, levels=levels)
     return replace(costs, core=core, block=16)
 
 
