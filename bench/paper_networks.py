@@ -49,7 +49,7 @@ def counts(path: Path) -> dict[str, Any]:
 
     import onnx
 
-    from mavcg.choose.layer_model.graph_layers import layers_of
+    from mavcg.accelerators.plans.graph_layers import layers_of
     from mavcg.importers.load import import_model
     from mavcg.passes.graph.pipeline import optimise
 

@@ -36,8 +36,8 @@ from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.tiles.candidates import plain_tile
 from mavcg.choose.tiles.tiles import plan_tiles
-from mavcg.choose.tiles.work import work_of
 from mavcg.cost.board_model import cores_of
+from mavcg.cost.kernel_work import work_of
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name

@@ -24,7 +24,7 @@ from bench.record import facts, measured, write
 from bench.simulated_fills import exposed
 from mavcg.choose.algorithms.costs.modelled import STARTS, ModelledCosts, modelled_costs
 from mavcg.cost.board_model import core_model
-from mavcg.cost.kernel_cost import BYTES, Cycles
+from mavcg.cost.cycles import BYTES, Cycles
 from mavcg.graph import Array
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
 from mavcg.kernels.primitives.registry import all_primitives

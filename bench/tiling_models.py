@@ -22,13 +22,13 @@ from bench.jit import host_machine
 from bench.planned_tiles import Compared, Network, timed
 from bench.record import facts, measured_or_none, write
 from bench.tables.catalogue import print_record
-from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.choose.tiles.candidates import candidates, plain_tile
-from mavcg.choose.tiles.cost import cost
-from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
-from mavcg.choose.tiles.tiles import plan_tiles
-from mavcg.choose.tiles.work import work_of
+from mavcg.choose.tiles.tiles import CALIBRATED, ROOFLINE, plan_tiles
 from mavcg.cost.board_model import cores_of
+from mavcg.cost.cycles import Term
+from mavcg.cost.kernel_cost import cost
+from mavcg.cost.kernel_work import work_of
+from mavcg.cost.level_traffic import fits_level_2, l2_tiling
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name

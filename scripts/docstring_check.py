@@ -29,7 +29,6 @@ SHAPE_FOLDERS = tuple(
         "mavcg/choose/algorithms",
         "mavcg/choose/predict",
         "mavcg/choose/tiles",
-        "mavcg/choose/layer_model",
         "mavcg/accelerators/plans",
         "mavcg/cost",
     )

@@ -27,7 +27,7 @@ from mavcg.accelerators.gpu.gpu_layer import GpuLayer, typed_layer
 from mavcg.accelerators.gpu.kernel_search import FoundKernel, best_kernels
 from mavcg.accelerators.gpu.launch import launches_of
 from mavcg.accelerators.gpu.layer_source import layer_source
-from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.gpus import load_gpu

@@ -28,8 +28,8 @@ from bench.record import facts, write
 from bench.tables.markdown import Record, table
 from mavcg.accelerators.gpu.block_machine import block_machine
 from mavcg.accelerators.plans.baselines import BASELINES
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.schedule_cache import plan_layers
-from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.folders import files
 from mavcg.profiles.gpus import load_gpu

@@ -8,8 +8,8 @@ from typing import Any
 
 from bench.record import facts, parser_with_json, write
 from bench.tables.catalogue import show_record
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.schedule_cache import schedules
-from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network, yolov2
 

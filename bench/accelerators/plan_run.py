@@ -23,6 +23,7 @@ import numpy as np
 from bench.accelerators.plan_baselines import OURS, SEARCHES, TABLE_8_4
 from bench.record import facts, measured_or_none, write
 from mavcg.accelerators.plans.baselines import BASELINES
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.request import read_graph
 from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.accelerators.plans.text.emit import emit_plan
@@ -30,7 +31,6 @@ from mavcg.accelerators.plans.text.interpret import count_plan
 from mavcg.accelerators.plans.text.network_c import network_c
 from mavcg.accelerators.plans.text.network_c_library import BLAS_RUNTIME
 from mavcg.accelerators.plans.text.network_plan_text import network_text
-from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.graph.networks import NAMES

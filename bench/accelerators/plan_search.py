@@ -13,11 +13,11 @@ from bench.record import facts, parser_with_json, write
 from bench.tables.catalogue import show_record
 from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.exact import ExactOptions
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.planned import Planned
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import performance_per_access
+from mavcg.accelerators.plans.roofline import performance_per_access
+from mavcg.cost.layer import ConvLayer
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.profiles.accelerators import find_accelerator

@@ -17,9 +17,9 @@ from typing import Any
 
 from bench.record import facts, write
 from mavcg.accelerators.plans import grid
+from mavcg.accelerators.plans.graph_layers import layers_of
+from mavcg.accelerators.plans.roofline import performance_per_access
 from mavcg.accelerators.plans.schedule_cache import ScheduleCache, plan_layers, schedules
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.roofline import performance_per_access
 from mavcg.files.store import EntryStore
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.accelerators import find_accelerator

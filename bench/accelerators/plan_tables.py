@@ -12,11 +12,11 @@ from typing import Any
 from bench.record import facts, parser_with_json, write
 from bench.tables.catalogue import print_record
 from mavcg.accelerators.plans import grid, space
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.planned import Planned
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import performance_per_access
-from mavcg.choose.layer_model.traffic import no_reload
+from mavcg.accelerators.plans.roofline import performance_per_access
+from mavcg.cost.layer import ConvLayer
+from mavcg.cost.traffic import no_reload
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.profiles.accelerators import find_accelerator

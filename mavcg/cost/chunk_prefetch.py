@@ -1,16 +1,18 @@
 """Cost and gain of prefetching the weights of the next chunk of channels, by a model of x86 cores.
 
-Register tiles of a chunk share the prefetches (kernels/conv/loop_plan.share_bytes). The gain is twofold. Lines from
-beyond level 2 arrive in time; cost.py counts these in bytes. The first lines that a chunk's first tile reads from level
-2 arrive too, before the core's own prefetcher has detected the stream. The constants, [chunk_prefetch] of
+Register tiles of a chunk share the prefetches (kernels/conv/spec.share_bytes). The gain is twofold. Lines from
+beyond level 2 arrive in time; macro_tile.py counts these in bytes. The first lines that a chunk's first tile reads
+from level 2 arrive too, before the core's own prefetcher has detected the stream. The constants, [chunk_prefetch] of
 profiles/fits/x86.toml, were fitted to layers of SqueezeNet on a Zen 3, with and without the prefetch
 (docs/design/engine-tiles.md).
 """
 
 from dataclasses import dataclass
 
+from mavcg.cost.kernel_work import KernelWork, k_tile, registers
+from mavcg.cost.level_traffic import block_channels
 from mavcg.kernels.conv.spec import LEAST_SHARING, share_bytes
-from mavcg.kernels.gemm.register_tile import Widths, unroll_factor
+from mavcg.kernels.gemm.register_tile import BlockRegisters, Widths, unroll_factor
 from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import KernelSpec, Machine
@@ -70,3 +72,25 @@ def _tiles(chunk: ChunkPass) -> int:
 
 def _prefetch_bytes_per_term(spec: KernelSpec, macro: MacroTile, chunk: ChunkPass) -> int:
     return share_bytes(spec, macro, chunk.chunk_bytes // chunk.terms, _tiles(chunk))
+
+
+def pass_of(work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None) -> ChunkPass:
+    """Return the pass of a block's rows over a chunk of channels. tiles: the register tiles of the block, if known."""
+    task = work.task(macro.call_rows)
+    rows, channels = min(macro.mc or task.oh, task.oh), block_channels(macro, task)
+    tiles = tiles or registers(work, machine, macro, channels)
+    ic, kh, kw = k_tile(task, macro.kc)
+    terms, chunk, items = ic * kh * kw, min(tiles.channels, channels), task.items
+    returns: int | None = None
+    if not work.by_channels:
+        moved = rows * task.ow * task.oc * items.output + task.input_rows(rows) * task.iw * ic * items.input
+        returns = task.oc * terms * items.weight + moved if task.oc > chunk else 0
+    return ChunkPass(
+        tiles.widths,
+        tiles.crossing,
+        rows,
+        chunk * terms * items.weight,
+        returns,
+        tiles.widths.mr * terms * items.input,
+        terms,
+    )

@@ -1,4 +1,4 @@
-"""Cycles of a kernel on a core as named terms, and those of counted work.
+"""Cycles of the work that a kernel's spec counts, as named terms.
 
 The spec of a kernel counts its products, vector work and bytes (specs/work_counts.py); each count is multiplied by a
 constant of the core's kind, from profiles/fits (docs/tuning-models.md). Cores of a kind differ in clock, vectors,
@@ -6,44 +6,15 @@ multiply-adds per cycle and caches.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+from mavcg.cost.cycles import BYTES, Cycles
 from mavcg.cost.memory import level_for, read_ns
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import PrimitiveFit
 from mavcg.kernels.gemm.register_tile import choose, most_pixels, most_vectors, step_cycles, tile_rates
 from mavcg.specs.work_counts import TileProduct, VectorWork, WeightReads, WorkCounts, WorkUnit
-
-BANDWIDTH = "bandwidth"  # what a sum of cycles waits for roofs
-BYTES = "bytes"  # begins the names of the terms of bytes, which end in the level that they come from
-
-
-@dataclass(frozen=True)
-class Cycles:
-    """Cycles of a kernel on one core, or of several one after the other, by named terms that are added.
-
-    terms: of counted work, the name of its constant, or `bytes` and a memory level; of a macro-tile, a `Term`. roofs:
-    by memory level, the cycles of all bytes at the bandwidth behind it, below which the kernel does not come.
-    level_bytes: bytes that move into each level; both are empty where bytes are terms.
-    """
-
-    terms: Mapping[str, float]
-    roofs: Mapping[str, float] = field(default_factory=dict)
-    level_bytes: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def total(self) -> float:
-        """All terms together, or the highest roof; the order of the terms makes no difference, not even of rounding."""
-        return max(math.fsum(self.terms.values()), *self.roofs.values(), 0.0)
-
-    def __add__(self, other: "Cycles") -> "Cycles":
-        terms: dict[str, float] = {}
-        for cycles in (self, other):
-            waits = cycles.total - math.fsum(cycles.terms.values())
-            for name, count in (*cycles.terms.items(), *(((BANDWIDTH, waits),) if waits > 0 else ())):
-                terms[name] = terms.get(name, 0.0) + count
-        return Cycles(terms)
 
 
 @dataclass(frozen=True)

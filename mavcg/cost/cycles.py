@@ -1,18 +1,19 @@
-"""Cycles of a tiling as a sum of named terms: the roofline of e-PlaNNer and the calibrated terms beside it.
+"""Cycles of a kernel on a core as a sum of named terms, and the names.
 
-The paper's model has three parts: all multiply-accumulates at the array's rate (equation 6.6), the bytes of equations
-6.1 to 6.5 at the bandwidth behind a memory (6.10), and the larger of both (6.12). The planner for cores with caches
-adds terms, each with a name; without them the paper's model is left. docs/planning.md lists them.
+The model of e-PlaNNer has three parts: all multiply-accumulates at the array's rate (equation 6.6), the bytes of
+equations 6.1 to 6.5 at the bandwidth behind a memory (6.10), and the larger of both (6.12). The planner for cores with
+caches adds terms, each with a name; without them the paper's model is left. docs/planning.md lists them.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
-
-from mavcg.cost.kernel_cost import Cycles
 
 ARRAY = "array"  # the term of an array that is always full, without REGISTER_TILES
 LEVEL_1, LEVEL_2 = "L1", "L2"  # levels of Cycles.roofs and level_bytes
+BANDWIDTH = "bandwidth"  # what a sum of cycles waits for roofs
+BYTES = "bytes"  # begins the names of the terms of bytes, which end in the level that they come from
 
 
 class Term(StrEnum):
@@ -37,29 +38,31 @@ class Term(StrEnum):
     EXPOSED_FILLS = "exposed-fills"
 
 
-@dataclass(frozen=True)
-class TilingModel:
-    """A model that compares tilings: its terms, its metric, and whether a tile must fit its memory.
+ALL_TERMS = frozenset(Term)
 
-    metric: "latency", or "performance-per-access" (equation 6.13). must_fit: true for the paper's memories, which hold
-    a tile or do not; false for a cache, which holds a part of it.
+
+@dataclass(frozen=True)
+class Cycles:
+    """Cycles of a kernel on one core, or of several one after the other, by named terms that are added.
+
+    terms: of counted work, the name of its constant, or `bytes` and a memory level; of a macro-tile, a `Term`. roofs:
+    by memory level, the cycles of all bytes at the bandwidth behind it, below which the kernel does not come.
+    level_bytes: bytes that move into each level; both are empty where bytes are terms.
     """
 
-    terms: frozenset[Term]
-    metric: Literal["latency", "performance-per-access"]
-    must_fit: bool
+    terms: Mapping[str, float]
+    roofs: Mapping[str, float] = field(default_factory=dict)
+    level_bytes: Mapping[str, float] = field(default_factory=dict)
 
-    def value(self, cost: Cycles) -> float:
-        """Return the objective to be minimised: cycles, or cycles x bytes (the inverse of equation 6.13 for one layer).
+    @property
+    def total(self) -> float:
+        """All terms together, or the highest roof; the order of the terms makes no difference, not even of rounding."""
+        return max(math.fsum(self.terms.values()), *self.roofs.values(), 0.0)
 
-        Both are of one layer, so the number of its multiply-accumulates is a constant factor.
-        """
-        return cost.total if self.metric == "latency" else cost.total * cost.level_bytes[LEVEL_2]
-
-    def without(self, term: Term) -> "TilingModel":
-        """Return the model without a term."""
-        return TilingModel(self.terms - {term}, self.metric, self.must_fit)
-
-
-ROOFLINE = TilingModel(frozenset(), "performance-per-access", must_fit=True)
-CALIBRATED = TilingModel(frozenset(Term), "latency", must_fit=False)
+    def __add__(self, other: "Cycles") -> "Cycles":
+        terms: dict[str, float] = {}
+        for cycles in (self, other):
+            waits = cycles.total - math.fsum(cycles.terms.values())
+            for name, count in (*cycles.terms.items(), *(((BANDWIDTH, waits),) if waits > 0 else ())):
+                terms[name] = terms.get(name, 0.0) + count
+        return Cycles(terms)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.cost.layer import ConvLayer, ItemBytes
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.registry import block_registers
 from mavcg.specs.kernel import KernelSpec, Machine

@@ -1,17 +1,15 @@
 """Traffic of a macro-tile into level 1 and level 2: equations 6.1 to 6.5, and the operands that a cache keeps.
 
 A macro-tile is a tile of the layer at two levels: of the operands that stay in level 2 while the blocks of a call run,
-and of those that stay in level 1 while rows of pixels pass over a chunk of weights. choose/layer_model/traffic.py
+and of those that stay in level 1 while rows of pixels pass over a chunk of weights. cost/traffic.py
 counts both; this module decides which operands stay.
 """
 
 from dataclasses import replace
 
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tile_memory import tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import Traffic, no_reload, traffic
-from mavcg.choose.tiles.work import KernelWork
+from mavcg.cost.kernel_work import KernelWork
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Traffic, no_reload, tile_bytes, traffic
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.specs.tile_plan import MacroTile, Order

@@ -1,8 +1,8 @@
-"""Cost of a kernel on a core: of a macro-tile the planner's roofline with the terms of cores that have caches.
+"""Cycles of a kernel in macro-tiles: the planner's roofline with the terms of cores that have caches.
 
 Traffic into level 1 and level 2 comes from level_traffic.py (equations 6.1 to 6.5 of the paper); the roofs are those of
-6.6 to 6.12; the other terms are calibrated (choose/layer_model/tiling_cost.py names them). Cycles are those of one
-core with its share of the caches.
+6.6 to 6.12; the other terms are calibrated (cycles.py names them). Cycles are those of one core with its share of the
+caches.
 
 Constants, [macro_tile] of profiles/fits, give the fraction of a level's fill time that does not overlap with
 arithmetic. Those of x86 cores were fitted to timings of the layers of ResNet-50 and VGG-19 on a Zen 3
@@ -11,10 +11,12 @@ arithmetic. Those of x86 cores were fitted to timings of the layers of ResNet-50
 
 from dataclasses import dataclass
 
-from mavcg.choose.layer_model.tiling import Tile, Tiling
-from mavcg.choose.layer_model.tiling_cost import ARRAY, LEVEL_1, LEVEL_2, Term
-from mavcg.choose.tiles.level_traffic import (
-    block_channels,
+from mavcg.cost.chunk_prefetch import ChunkPass, is_modelled, pass_of, shares
+from mavcg.cost.chunk_prefetch import cycles as prefetch_cycles
+from mavcg.cost.cycles import ALL_TERMS, ARRAY, LEVEL_1, LEVEL_2, Cycles, Term
+from mavcg.cost.kernel_work import KernelWork, k_tile, registers
+from mavcg.cost.layer import Tile, Tiling
+from mavcg.cost.level_traffic import (
     l1_budget,
     l1_traffic,
     l2_tiling,
@@ -22,48 +24,15 @@ from mavcg.choose.tiles.level_traffic import (
     l2_traffic_by_dataflow,
     tasks_of,
 )
-from mavcg.choose.tiles.prefetch import ChunkPass, is_modelled, shares
-from mavcg.choose.tiles.prefetch import cycles as prefetch_cycles
-from mavcg.choose.tiles.work import KernelWork, k_tile, registers, work_of
-from mavcg.cost.kernel_cost import ALONE, Cycles, Run, counted_cycles
-from mavcg.errors import MavcgError
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.cost_fit import PrimitiveFit
-from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.gemm.tile import LINE_BYTES
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile
 
-ALL_TERMS = frozenset(Term)
 
-
-def cost(
-    spec: KernelSpec,
-    blocking: MacroTile | None,
-    core: CoreModel,
-    terms: frozenset[Term] = ALL_TERMS,
-    run: Run = ALONE,
-    constants: PrimitiveFit | None = None,
-) -> Cycles:
-    """Return the cycles of all rows of a kernel on one core, executed in sequence.
-
-    blocking: the macro-tile; its cost is the roofline and the given further terms. None: the kernel cuts its own work,
-    and its cost is that of the work that its spec counts; run, constants: as for counted_cycles.
-    Raises: MavcgError where the kernel has no such cost.
-    """
-    if blocking is None:
-        counts = spec.counts(core.machine, run.weight_bytes)
-        if counts is None:
-            raise MavcgError(f"{kernel_name(spec)}: its work is not counted, so it has no cost; give a macro-tile")
-        return counted_cycles(counts, core, run, constants)
-    work = work_of(spec)
-    if work is None:
-        raise MavcgError(f"{kernel_name(spec)}: is no sum of products, so it has no macro-tiles; give none")
-    return _tile_cycles(work, core, blocking, terms)
-
-
-def _tile_cycles(work: KernelWork, core: CoreModel, macro: MacroTile, terms: frozenset[Term]) -> Cycles:
+def tile_cycles(work: KernelWork, core: CoreModel, macro: MacroTile, terms: frozenset[Term] = ALL_TERMS) -> Cycles:
+    """Return the cycles of all calls of a kernel in these macro-tiles: the roofline and the given further terms."""
     task = work.task(macro.call_rows)
     tiling = l2_tiling(macro, task)
     tiles = registers(work, core.machine, macro, tiling.tile.oc)
@@ -193,7 +162,7 @@ def _transfers(
 def _has_prefetch(work: KernelWork, machine: Machine, macro: MacroTile, chunk_pass: ChunkPass) -> bool:
     """True if weights are prefetched.
 
-    On cores that prefetch.py models, only prefetches that register tiles share count.
+    On cores that chunk_prefetch.py models, only prefetches that register tiles share count.
     """
     return macro.prefetch_distance_bytes is not None and (
         not is_modelled(work.rules, machine) or shares(work.rules, machine, chunk_pass)
@@ -217,25 +186,3 @@ def _chunk_start_cycles(
     ):
         return passes * prefetch_cycles(work.spec, core.machine, macro, chunk_pass, l1_budget(core))
     return lines * core.fit.macro_tile.prefetch_cycles if macro.prefetch_distance_bytes else 0.0
-
-
-def pass_of(work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None) -> ChunkPass:
-    """Return the pass of a block's rows over a chunk of channels. tiles: the register tiles of the block, if known."""
-    task = work.task(macro.call_rows)
-    rows, channels = min(macro.mc or task.oh, task.oh), block_channels(macro, task)
-    tiles = tiles or registers(work, machine, macro, channels)
-    ic, kh, kw = k_tile(task, macro.kc)
-    terms, chunk, items = ic * kh * kw, min(tiles.channels, channels), task.items
-    returns: int | None = None
-    if not work.by_channels:
-        moved = rows * task.ow * task.oc * items.output + task.input_rows(rows) * task.iw * ic * items.input
-        returns = task.oc * terms * items.weight + moved if task.oc > chunk else 0
-    return ChunkPass(
-        tiles.widths,
-        tiles.crossing,
-        rows,
-        chunk * terms * items.weight,
-        returns,
-        tiles.widths.mr * terms * items.input,
-        terms,
-    )

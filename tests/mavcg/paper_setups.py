@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.accelerators.plans.graph_layers import layers_of
+from mavcg.cost.layer import ConvLayer
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 

@@ -11,7 +11,7 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.accelerators.plans.request import Compared, NetworkPlan, PlanRequest, SpaceSize
-    from mavcg.choose.layer_model.layer import ConvLayer
+    from mavcg.cost.layer import ConvLayer
     from mavcg.hardware.accelerator import Accelerator
 
 

@@ -9,7 +9,7 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.accelerators.plans.request import NetworkPlan
-    from mavcg.choose.layer_model.layer import ConvLayer
+    from mavcg.cost.layer import ConvLayer
     from mavcg.graph import Graph
 
 PLAN_ARCH = "sm_62"  # the paper's Jetson TX2; CMake's -DGPU names another

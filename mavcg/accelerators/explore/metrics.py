@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from mavcg.accelerators.explore.design_space import RATE_KEYS, DesignSpace, Structure, sizes_of
 from mavcg.accelerators.explore.pareto import Floats
 from mavcg.accelerators.explore.workload import Workload, at_precision, element_type
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.traffic import no_reload
+from mavcg.cost.layer import ConvLayer
+from mavcg.cost.traffic import no_reload
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.technology import ELEMENT_TYPES, Technology
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from mavcg.accelerators.explore.tilings import SearchKey, TileTraffic
 from mavcg.accelerators.plans.schedule_cache import fingerprint
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.cost.layer import ConvLayer
 from mavcg.files.database import MEMORY, Database, DatabaseKind
 
 _TABLES = (

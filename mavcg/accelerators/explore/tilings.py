@@ -13,9 +13,8 @@ from typing import NamedTuple
 from mavcg.accelerators.explore.design_space import Structure
 from mavcg.accelerators.plans import exact
 from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tile_memory import tile_bytes
-from mavcg.choose.layer_model.tiling import Tile
+from mavcg.cost.layer import ConvLayer, Tile
+from mavcg.cost.traffic import tile_bytes
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.lab.jobs.messages import MessageError
 

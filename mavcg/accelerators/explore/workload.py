@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.cost.layer import ConvLayer, ItemBytes
 from mavcg.hardware.technology import ELEMENT_TYPES
 
 _ITEMS = {"f32": ItemBytes(4, 4, 4, 4), "f16": ItemBytes(2, 2, 2, 4), "i8": ItemBytes(1, 1, 1, 4)}

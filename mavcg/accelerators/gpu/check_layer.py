@@ -12,7 +12,7 @@ from mavcg.accelerators.gpu.packing import DTYPES, pack_bias, pack_tensor, pack_
 from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import run_plan
 from mavcg.accelerators.plans.text.plan import Types
-from mavcg.choose.layer_model.tiling import Tile
+from mavcg.cost.layer import Tile
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 Array = NDArray[Any]

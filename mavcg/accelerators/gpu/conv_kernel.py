@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from mavcg.accelerators.gpu.gpu_layer import WORD_BYTES, GpuLayer, round_up
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.cost.layer import Dataflow, Tile, Tiling
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.cost.layer import ConvLayer, ItemBytes
 from mavcg.errors import MavcgError
 
 WORD_BYTES = 4

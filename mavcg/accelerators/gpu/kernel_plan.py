@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import WORD_BYTES, GpuLayer, round_up
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.cost.layer import Dataflow, Tile, Tiling
 
 PRODUCT_LANES = 32  # threads that compute one channel of a fully connected layer: ProductTile::LANES of the kernel
 

@@ -10,7 +10,7 @@ from mavcg.accelerators.gpu.gpu_layer import GpuLayer
 from mavcg.accelerators.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.accelerators.gpu.kernel_time import KernelTime, predict
 from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.choose.layer_model.tiling import Dataflow
+from mavcg.cost.layer import Dataflow
 from mavcg.hardware.gpu import Gpu
 
 CHANNELS_OF_THREAD, PIXELS_OF_THREAD = (4, 8), (1, 2, 4, 8)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import WORD_BYTES
 from mavcg.accelerators.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
-from mavcg.choose.layer_model.tiling import Dataflow
+from mavcg.cost.layer import Dataflow
 from mavcg.hardware.gpu import Gpu
 
 # Constants of the model. FRAME_REGISTERS is read off machine code; the others down to L2_OVER_MEMORY are fitted to the

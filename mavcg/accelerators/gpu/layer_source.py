@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import ACTIVATIONS, ELEMENTWISE, PACK, GpuLayer
 from mavcg.accelerators.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
-from mavcg.choose.layer_model.tiling import Dataflow
+from mavcg.cost.layer import Dataflow
 from mavcg.text.safe_text import comment
 
 ARGUMENTS = (

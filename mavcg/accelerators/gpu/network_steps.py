@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from mavcg.accelerators.gpu.gpu_layer import ELEMENTWISE, PACK, GpuLayer, typed_layer
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.accelerators.plans.graph_layers import layers_of
+from mavcg.cost.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.ops.op import node_location

@@ -13,11 +13,9 @@ import numpy as np
 
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import Planned
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Metric, Reached, performance_per_access, roofline_performance
-from mavcg.choose.layer_model.tile_memory import Axes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import traffic
+from mavcg.accelerators.plans.roofline import Metric, Reached, performance_per_access, roofline_performance
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Axes, traffic
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.accelerators.plans.entries import ChannelFactors, Spatial
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tile_memory import Integers
+from mavcg.cost.layer import ConvLayer
+from mavcg.cost.traffic import Integers
 from mavcg.hardware.accelerator import MemoryLevel
 
 

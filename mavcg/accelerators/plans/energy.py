@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached
+from mavcg.accelerators.plans.roofline import METRICS, Metric, Reached
 
 
 @dataclass(frozen=True)

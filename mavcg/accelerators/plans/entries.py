@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import loop_utilisation
-from mavcg.choose.layer_model.tile_memory import Axes, Integers, bytes_of
-from mavcg.choose.layer_model.windows import WindowAxis, axes, rows_read
+from mavcg.accelerators.plans.roofline import loop_utilisation
+from mavcg.accelerators.plans.windows import WindowAxis, axes, rows_read
+from mavcg.cost.layer import ConvLayer
+from mavcg.cost.traffic import Axes, Integers, bytes_of
 from mavcg.hardware.accelerator import Accelerator
 
 Floats = NDArray[np.float64]

@@ -25,19 +25,17 @@ import numpy as np
 from mavcg.accelerators.plans import space
 from mavcg.accelerators.plans.bounds import largest, least, most_input_channels, totals
 from mavcg.accelerators.plans.entries import ChannelFactors, Spatial, channels, spatial
+from mavcg.accelerators.plans.loop_order import traffic_with_halo
 from mavcg.accelerators.plans.planned import Planned
-from mavcg.choose.layer_model.halo import traffic_with_halo
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import (
+from mavcg.accelerators.plans.roofline import (
     Metric,
     Reached,
     busy_gmac_per_s,
     memory_gmac_per_s,
     performance_per_access,
 )
-from mavcg.choose.layer_model.tile_memory import Axes, Integers, tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import Traffic, traffic
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Axes, Integers, Traffic, tile_bytes, traffic
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 
@@ -54,7 +52,7 @@ class ExactOptions:
     """Options of a search: its traffic model and its space of tiles.
 
     model: "paper" counts traffic by equations 6.1 to 6.5; "halo" counts the bytes that are really moved
-    (choose/layer_model/halo.py). grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along
+    (loop_order.py). grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along
     the array in multiples of its length, all other loops in steps of one; "full" has every factor of every loop.
     halo_fits: True if an input tile must fit with its halo (space.fits). double_buffer: True if each tile takes its
     memory twice, so that the next tile is loaded during computation. overlap: True if transfers and computation

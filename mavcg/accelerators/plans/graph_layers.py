@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.cost.layer import ConvLayer, ItemBytes
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.ops.op import node_location

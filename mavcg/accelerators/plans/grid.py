@@ -12,12 +12,10 @@ import numpy as np
 
 from mavcg.accelerators.plans import space
 from mavcg.accelerators.plans.planned import Planned
-from mavcg.choose.layer_model.cheapest import cheapest
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Metric, Reached, performance_per_access, roofline_performance
-from mavcg.choose.layer_model.tile_memory import Axes, Integers, bytes_of
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import traffic
+from mavcg.accelerators.plans.roofline import Metric, Reached, performance_per_access, roofline_performance
+from mavcg.choose.cheapest import cheapest
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Axes, Integers, bytes_of, traffic
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 
 # Tiles in one NumPy batch: a few arrays of this many 8-byte integers are in memory at a time.

@@ -24,12 +24,11 @@ import numpy as np
 from mavcg.accelerators.plans.bounds import NOTHING_BEHIND, Before, largest, least, most_input_channels, totals
 from mavcg.accelerators.plans.entries import ChannelFactors, Half, Spatial, combine_maps, pareto_indices
 from mavcg.accelerators.plans.nested import LevelsPlan, Pieces, before, cut, cut_all, plan_of, rows_of, whole
+from mavcg.accelerators.plans.roofline import busy_gmac_per_s
 from mavcg.accelerators.plans.space import cuts_kernel
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import busy_gmac_per_s
-from mavcg.choose.layer_model.tile_memory import Integers
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.windows import WindowAxis, axes
+from mavcg.accelerators.plans.windows import WindowAxis, axes
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Integers
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 # Tilings of a level that are tried before the best so far is taken. A few suffice if computation or the outermost level

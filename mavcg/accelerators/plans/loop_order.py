@@ -1,12 +1,16 @@
-"""Order of a tiling's off-chip loops, and the traffic in that order; plans are written and counted by it."""
+"""Order of a tiling's off-chip loops, and the bytes that move in that order; plans are written and counted by it.
+
+The equations of chapter 6 (cost/traffic.py) ignore three effects: neighbouring tiles of the input overlap by the halo,
+and both load it; a loop with one trip causes no reload, whatever the dataflow; rows that no window reads are never
+loaded. The plans of plans/text move exactly the bytes counted here.
+"""
 
 from dataclasses import dataclass
 from itertools import permutations
 
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
-from mavcg.choose.layer_model.traffic import Traffic
-from mavcg.choose.layer_model.windows import axes, rows_read
+from mavcg.accelerators.plans.windows import axes, rows_read
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling, trips
+from mavcg.cost.traffic import Traffic
 
 # For each operand the loops over which its tile does not change, outermost first; the dataflow names the operand.
 # (Each tile of the kernel reads other rows of the input, so a loop over the kernel does change the input's tile.)
@@ -76,3 +80,11 @@ def loop_order(layer: ConvLayer, tiling: Tiling) -> tuple[str, ...]:
         return (*outer[0], *outer[1], *inner)
     orders = [(*first, *second, *inner) for first, second in permutations(outer)]
     return min(orders, key=lambda order: loop_order_traffic(layer, tiling.tile, order).total_bytes)
+
+
+def traffic_with_halo(layer: ConvLayer, tiling: Tiling) -> Traffic:
+    """Return the off-chip traffic of a layer whose loops run in the order of `loop_order`, in bytes, without padding.
+
+    The input's rows are summed over its windows; the rest is in closed form.
+    """
+    return loop_order_traffic(layer, tiling.tile, loop_order(layer, tiling))

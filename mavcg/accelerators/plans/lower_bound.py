@@ -7,8 +7,8 @@ has at most sqrt(R * I * W * O) members.
 
 from math import gcd, sqrt
 
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.traffic import no_reload
+from mavcg.cost.layer import ConvLayer
+from mavcg.cost.traffic import no_reload
 from mavcg.hardware.accelerator import MemoryLevel
 
 

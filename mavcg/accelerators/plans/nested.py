@@ -1,13 +1,13 @@
 """Nested tiles: one tiling for each level of memory, which cuts up the tile of the next level out.
 
-Traffic into a level is counted as choose/layer_model/halo.py counts off-chip traffic, with the tile of the next level
+Traffic into a level is counted as loop_order.py counts off-chip traffic, with the tile of the next level
 out as the layer, summed over all those tiles, those at the edges with their smaller size. Nothing stays in a level
 between two tiles of the next level out. Traffic is a product of numbers of tiles of a level (or of the next level out,
 for the stationary operand), and of the rows that all windows of the level read:
     input     bytes in all windows x tiles of OC           (next level out if the input is stationary)
     weights   bytes of weights x tiles of OH and OW        (next level out if the weights are)
     output    bytes of output, and 2 x those of partial sums x (tiles of IC, KH and KW - 1)   (likewise)
-With one level and the best dataflow this equals choose/layer_model/halo.py to the byte. A loop with one trip only in
+With one level and the best dataflow this equals loop_order.py to the byte. A loop with one trip only in
 the tiles at the edge still counts there as one that reloads.
 """
 
@@ -17,12 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.accelerators.plans.bounds import Before
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import busy_gmac_per_s
-from mavcg.choose.layer_model.tile_memory import Integers
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import Traffic
-from mavcg.choose.layer_model.windows import WindowAxis, axes
+from mavcg.accelerators.plans.roofline import busy_gmac_per_s
+from mavcg.accelerators.plans.windows import WindowAxis, axes
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Integers, Traffic
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 

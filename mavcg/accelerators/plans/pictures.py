@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from mavcg.accelerators.plans import space
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.request import Compared, NetworkPlan
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import roofline_performance
-from mavcg.choose.layer_model.tile_memory import Integers, bytes_of
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import Traffic, traffic
+from mavcg.accelerators.plans.roofline import roofline_performance
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Integers, Traffic, bytes_of, traffic
 from mavcg.drawing.svg_plots import FORMATS, check_plot, save_plot, start_plots
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import Accelerator

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Reached
-from mavcg.choose.layer_model.tiling import Tiling
+from mavcg.accelerators.plans.roofline import Reached
+from mavcg.cost.layer import ConvLayer, Tiling
 from mavcg.errors import MavcgError
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.request import Compared, NetworkPlan, PlanRequest, SpaceSize
-from mavcg.choose.layer_model.roofline import array_utilisation
-from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.accelerators.plans.roofline import array_utilisation
+from mavcg.cost.traffic import Traffic
 from mavcg.hardware.accelerator import Accelerator
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from mavcg.accelerators.plans import baselines, exact, grid, space
 from mavcg.accelerators.plans.energy import ALL_METRICS
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.lower_bound import lower_bound_bytes, memory_bytes
 from mavcg.accelerators.plans.nested import LevelsPlan
 from mavcg.accelerators.plans.planned import NoTiling, Planned
+from mavcg.accelerators.plans.roofline import Reached
 from mavcg.accelerators.plans.schedule_cache import Option, Search, open_cache, plan_layers
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Reached
-from mavcg.choose.layer_model.traffic import Traffic, no_reload
+from mavcg.cost.layer import ConvLayer
+from mavcg.cost.traffic import Traffic, no_reload
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network

@@ -10,10 +10,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tile_memory import Integers
-from mavcg.choose.layer_model.tiling import Tile
-from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.cost.layer import ConvLayer, Tile
+from mavcg.cost.traffic import Integers, Traffic
 from mavcg.hardware.accelerator import Accelerator
 
 Floats = NDArray[np.float64]

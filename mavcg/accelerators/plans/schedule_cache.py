@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import mavcg.accelerators.plans
-import mavcg.choose.layer_model
+import mavcg.choose.cheapest
+import mavcg.cost.layer
+import mavcg.cost.traffic
 import mavcg.hardware.accelerator
 from mavcg.accelerators.plans.planned import Planned
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Metric, Reached, performance_per_access
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.accelerators.plans.roofline import Metric, Reached, performance_per_access
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Traffic
 from mavcg.files.store import EntryStore, open_store
 from mavcg.hardware.accelerator import Accelerator
 
@@ -92,9 +93,9 @@ def open_cache(
 @cache
 def fingerprint() -> str:
     """Return a digest of the source code of the models and searches: plans of other code are not reused."""
-    packages = (mavcg.choose.layer_model, mavcg.accelerators.plans)
-    sources = [path for package in packages for path in Path(str(package.__file__)).parent.glob("*.py")]
-    return _digest_of([*sources, Path(str(mavcg.hardware.accelerator.__file__))])
+    shared = (mavcg.choose.cheapest, mavcg.cost.layer, mavcg.cost.traffic, mavcg.hardware.accelerator)
+    plans = Path(str(mavcg.accelerators.plans.__file__)).parent.glob("*.py")
+    return _digest_of([*plans, *(Path(str(module.__file__)) for module in shared)])
 
 
 def _digest_of(paths: Iterable[Path]) -> str:

@@ -8,10 +8,8 @@ from math import prod
 import numpy as np
 
 from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tile_memory import Axes, Integers, tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
-from mavcg.choose.layer_model.traffic import reload_input, reload_psum, reload_weight
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling, trips
+from mavcg.cost.traffic import Axes, Integers, reload_input, reload_psum, reload_weight, tile_bytes
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 
 # Loops that are never cut, unless the array works along them (algorithm 1, lines 2 and 3).

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.cost.layer import ConvLayer
 
 
 @dataclass(frozen=True, slots=True)

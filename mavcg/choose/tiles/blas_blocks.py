@@ -7,7 +7,7 @@ decides rounding. So each size is the best for all cores of the board together.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
+from mavcg.cost.level_traffic import l1_budget, l2_budget
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.blas.dot_products import GROUPS, dot_group

@@ -5,10 +5,9 @@ from dataclasses import replace
 from itertools import product
 from math import lcm
 
-from mavcg.choose.tiles.cost import pass_of
-from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
-from mavcg.choose.tiles.prefetch import is_modelled, shares
-from mavcg.choose.tiles.work import KernelWork, registers
+from mavcg.cost.chunk_prefetch import is_modelled, pass_of, shares
+from mavcg.cost.kernel_work import KernelWork, registers
+from mavcg.cost.level_traffic import l1_budget, l2_budget
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.profiles.cost_fits import fit_of

@@ -8,8 +8,8 @@ import numpy as np
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.tiles.blas_blocks import plan_blas_blocks
 from mavcg.choose.tiles.tiles import plan_tiles
-from mavcg.choose.tiles.work import registers, work_of
 from mavcg.cost.board_model import cores_of
+from mavcg.cost.kernel_work import registers, work_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from mavcg.choose.tiles.cost import cost
-from mavcg.choose.tiles.work import work_of
 from mavcg.cost.guided_chunks import core_shares
+from mavcg.cost.kernel_cost import cost
+from mavcg.cost.kernel_work import work_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.specs.kernel import KernelSpec

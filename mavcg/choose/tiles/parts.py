@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from math import lcm
 
 from mavcg.choose.tiles.core_team import CoreTeam
-from mavcg.choose.tiles.work import KernelWork, registers
 from mavcg.cost.guided_chunks import simulated_ns
+from mavcg.cost.kernel_work import KernelWork, registers
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 

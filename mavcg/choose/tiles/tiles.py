@@ -1,23 +1,25 @@
 """Plan the kernels of a model library: for each kernel and core, the macro-tile of least modelled cost.
 
-All macro-tiles of candidates.py, some hundred per kernel, are costed by cost.py, and the first of the cheapest is
-taken, as in the paper's algorithm 4. The plain one stays unless another is cheaper by more than the model's error.
+All macro-tiles of candidates.py, some hundred per kernel, are priced by cost/kernel_cost.py, and the first of the
+cheapest is taken, as in the paper's algorithm 4. The plain one stays unless another is cheaper by more than the model's
+error.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal
 
-from mavcg.choose.layer_model.cheapest import cheapest
-from mavcg.choose.layer_model.tiling_cost import CALIBRATED, TilingModel
+from mavcg.choose.cheapest import cheapest
 from mavcg.choose.tiles.candidates import candidates, plain_tile, task_sizes
 from mavcg.choose.tiles.core_team import CoreTeam
-from mavcg.choose.tiles.cost import cost
 from mavcg.choose.tiles.depthwise_parts import channel_groups
-from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
 from mavcg.choose.tiles.parts import panel_chunk, panels_of_a_part
 from mavcg.choose.tiles.winograd_parts import winograd_chunk
-from mavcg.choose.tiles.work import KernelWork, work_of
+from mavcg.cost.cycles import LEVEL_2, Cycles, Term
+from mavcg.cost.kernel_cost import cost
+from mavcg.cost.kernel_work import KernelWork, work_of
+from mavcg.cost.level_traffic import fits_level_2, l2_tiling
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Convolution
@@ -28,6 +30,34 @@ from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 
 LARGER_TASK_WORTH = 0.99  # a larger task must take less than this fraction of the cycles
 PARTS_WORTH = 1.02  # a row in parts may take at most this multiple of the cycles of a whole row
+
+
+@dataclass(frozen=True)
+class TilingModel:
+    """A model that compares tilings: its terms, its metric, and whether a tile must fit its memory.
+
+    metric: "latency", or "performance-per-access" (equation 6.13). must_fit: true for the paper's memories, which hold
+    a tile or do not; false for a cache, which holds a part of it.
+    """
+
+    terms: frozenset[Term]
+    metric: Literal["latency", "performance-per-access"]
+    must_fit: bool
+
+    def value(self, cost: Cycles) -> float:
+        """Return the objective to be minimised: cycles, or cycles x bytes (the inverse of equation 6.13 for one layer).
+
+        Both are of one layer, so the number of its multiply-accumulates is a constant factor.
+        """
+        return cost.total if self.metric == "latency" else cost.total * cost.level_bytes[LEVEL_2]
+
+    def without(self, term: Term) -> "TilingModel":
+        """Return the model without a term."""
+        return TilingModel(self.terms - {term}, self.metric, self.must_fit)
+
+
+ROOFLINE = TilingModel(frozenset(), "performance-per-access", must_fit=True)
+CALIBRATED = TilingModel(frozenset(Term), "latency", must_fit=False)
 
 
 def plan_tiles(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis.strategies import floats, integers, lists, tuples
 
-from mavcg.choose.layer_model.cheapest import cheapest
+from mavcg.choose.cheapest import cheapest
 
 
 @given(lists(tuples(integers(0, 6), integers(0, 3))))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mavcg.choose.tiles.prefetch import ChunkPass, cycles, shares
+from mavcg.cost.chunk_prefetch import ChunkPass, cycles, shares
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.cost_fit import ChunkPrefetchFit

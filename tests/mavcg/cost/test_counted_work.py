@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.cost.board_model import core_model
-from mavcg.cost.kernel_cost import ALONE, Cycles, Run, counted_cycles
+from mavcg.cost.counted_work import ALONE, Run, counted_cycles
+from mavcg.cost.cycles import Cycles
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.issue_rates import InstructionMix
 from mavcg.hosts.host import find_board

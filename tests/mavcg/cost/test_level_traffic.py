@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from mavcg.accelerators.plans.request import core_accelerator
-from mavcg.choose.layer_model.roofline import performance_per_access, roofline_performance
-from mavcg.choose.layer_model.tiling_cost import CALIBRATED, LEVEL_1, LEVEL_2, ROOFLINE, Term
-from mavcg.choose.layer_model.traffic import no_reload, traffic
+from mavcg.accelerators.plans.roofline import performance_per_access, roofline_performance
 from mavcg.choose.tiles.candidates import candidates, plain_tile, task_sizes
-from mavcg.choose.tiles.cost import cost
-from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling, l2_traffic, l2_traffic_by_dataflow
-from mavcg.choose.tiles.tiles import best_macro
+from mavcg.choose.tiles.tiles import CALIBRATED, ROOFLINE, best_macro
+from mavcg.cost.cycles import LEVEL_1, LEVEL_2, Term
+from mavcg.cost.kernel_cost import cost
+from mavcg.cost.level_traffic import fits_level_2, l2_tiling, l2_traffic, l2_traffic_by_dataflow
+from mavcg.cost.traffic import no_reload, traffic
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.specs.tile_plan import Order
 from tests.mavcg.choose.tiles.test_tiles import X86, ZEN3, conv, known

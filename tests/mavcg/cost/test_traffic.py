@@ -7,17 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import DrawFn, composite, integers, sampled_from
 
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
-from mavcg.choose.layer_model.traffic import (
-    Traffic,
-    no_reload,
-    reload_input,
-    reload_output,
-    reload_psum,
-    reload_weight,
-    traffic,
-)
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling, trips
+from mavcg.cost.traffic import Traffic, no_reload, reload_input, reload_output, reload_psum, reload_weight, traffic
 
 # What a tile of each operand is made of; halos are in no equation.
 INDEXED_BY = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network, yolov2

@@ -21,8 +21,7 @@ from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.accelerators.plans.text.parser import parse_plans
 from mavcg.accelerators.plans.text.printer import print_plan
 from mavcg.assembly.schedule_picture import as_svg
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.core import Core, Midr

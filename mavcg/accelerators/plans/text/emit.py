@@ -6,6 +6,7 @@ The tiles of a pooling are independent: nothing is summed across them.
 from collections.abc import Iterator
 from itertools import product
 
+from mavcg.accelerators.plans.loop_order import loop_order
 from mavcg.accelerators.plans.text.plan import (
     ITEM_BYTES,
     Command,
@@ -21,10 +22,8 @@ from mavcg.accelerators.plans.text.plan import (
     TextPlan,
     Types,
 )
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.loop_order import loop_order
-from mavcg.choose.layer_model.tiling import Tile, Tiling, trips
-from mavcg.choose.layer_model.windows import InputWindow, axes, cuts
+from mavcg.accelerators.plans.windows import InputWindow, axes, cuts
+from mavcg.cost.layer import ConvLayer, ItemBytes, Tile, Tiling, trips
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
@@ -141,7 +140,7 @@ def _walk(tiles: _Tiles, order: tuple[str, ...], memories: tuple[str, str, str],
 def emit_plan(
     layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, types: Types | None = None, relu: bool = False
 ) -> TextPlan:
-    """Return the plan of a layer for an accelerator's nearest memories, in the loop order of layer_model/loop_order.py.
+    """Return the plan of a layer for an accelerator's nearest memories, in the loop order of loop_order.py.
 
     types: element types with the sizes of layer.items; default: `types_of`. relu: apply a ReLU before outputs are
     stored. `verify_plan` checks whether the tiles fit, because the paper's own test leaves out the halo. Raises:

@@ -19,7 +19,7 @@ from mavcg.accelerators.plans.text.plan import (
     tiles_by_name,
 )
 from mavcg.accelerators.plans.text.verify import verify_plan
-from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.cost.traffic import Traffic
 from mavcg.errors import MavcgError
 
 Array = NDArray[Any]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.text.plan import TextPlan
-from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.ops.op import node_location

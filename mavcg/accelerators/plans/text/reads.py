@@ -2,7 +2,7 @@
 
 from mavcg.accelerators.plans.text.boxes import Box
 from mavcg.accelerators.plans.text.plan import Dims, Info
-from mavcg.choose.layer_model.windows import WindowAxis
+from mavcg.accelerators.plans.windows import WindowAxis
 
 
 def axes_of(info: Info) -> tuple[WindowAxis, WindowAxis]:

@@ -1,6 +1,6 @@
 """Costs of primitives and conversions by a model of a core: at once, for any board, without running anything.
 
-A primitive is lowered to its stages without weights; each stage's spec counts its work, which mavcg/cost/kernel_cost.py
+A primitive is lowered to its stages without weights; each stage's spec counts its work, which cost/kernel_cost.py
 converts to cycles.
 """
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from mavcg.choose.algorithms.costs.eight_bit import EightBitStep, eight_bit_steps
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
-from mavcg.choose.tiles.cost import cost
-from mavcg.cost.kernel_cost import Cycles, Run, counted_cycles
+from mavcg.cost.counted_work import Run, counted_cycles
+from mavcg.cost.cycles import Cycles
+from mavcg.cost.kernel_cost import cost
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import PrimitiveFit
 from mavcg.kernels.primitives.eight_bit import EightBit

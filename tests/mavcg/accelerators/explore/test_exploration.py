@@ -18,7 +18,7 @@ from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.workload import at_precision, workload_of
 from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.accelerators.plans.request import PlanRequest, plan_network
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.cost.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.profiles.accelerators import accelerator_of

@@ -8,7 +8,7 @@ import pytest
 from mavcg.accelerators.explore.metrics import MetricModel, area_mm2, array_bytes
 from mavcg.accelerators.explore.space_file import read_space
 from mavcg.accelerators.explore.workload import workload_of
-from mavcg.choose.layer_model.traffic import no_reload
+from mavcg.cost.traffic import no_reload
 from mavcg.hardware.technology import interpolate
 from tests.mavcg.accelerators.explore.test_exploration import DENSE, explored
 from tests.mavcg.accelerators.explore.test_space_file import written

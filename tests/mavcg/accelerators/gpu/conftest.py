@@ -11,8 +11,7 @@ from mavcg.accelerators.gpu.gpu_layer import GpuLayer, typed_layer
 from mavcg.accelerators.gpu.kernel_plan import Kernel
 from mavcg.accelerators.gpu.kernel_search import best_kernels
 from mavcg.accelerators.gpu.kernel_time import predict
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tiling import Dataflow
+from mavcg.cost.layer import ConvLayer, Dataflow
 from mavcg.hardware.gpu import Gpu
 from mavcg.profiles.gpus import load_gpu
 

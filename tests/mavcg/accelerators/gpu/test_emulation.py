@@ -13,9 +13,8 @@ from mavcg.accelerators.gpu.gpu_layer import typed_layer
 from mavcg.accelerators.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.accelerators.gpu.kernel_search import best_kernel
 from mavcg.accelerators.gpu.layer_source import layer_source
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tiling import Dataflow
+from mavcg.accelerators.plans.graph_layers import layers_of
+from mavcg.cost.layer import ConvLayer, Dataflow
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.gpus import load_gpu
 

@@ -7,9 +7,9 @@ from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import typed_layer
 from mavcg.accelerators.gpu.kernel_search import best_kernels
 from mavcg.accelerators.plans import exact
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.halo import traffic_with_halo
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.accelerators.plans.graph_layers import layers_of
+from mavcg.accelerators.plans.loop_order import traffic_with_halo
+from mavcg.cost.layer import ConvLayer
 from mavcg.graph.networks import network
 from mavcg.profiles.gpus import gpu_names, load_gpu
 

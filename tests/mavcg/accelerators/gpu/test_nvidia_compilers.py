@@ -15,8 +15,8 @@ from mavcg.accelerators.gpu.nvidia_compilers import (
     compilers_present,
     parse_resources,
 )
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.accelerators.plans.graph_layers import layers_of
+from mavcg.cost.layer import ConvLayer
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.gpus import gpu_names, load_gpu
 

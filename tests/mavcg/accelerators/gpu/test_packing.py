@@ -6,7 +6,7 @@ import pytest
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import PACK, typed_layer
 from mavcg.accelerators.gpu.packing import pack_tensor, pack_weights, unpack_tensor
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.cost.layer import ConvLayer
 
 
 @pytest.mark.parametrize("type_name", ["f32", "f16", "i8"])

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.baselines import BASELINES, plan
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.roofline import latency, least_traffic, performance_per_access
 from mavcg.accelerators.plans.schedule_cache import plan_layers
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import latency, least_traffic, performance_per_access
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import no_reload, traffic
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import no_reload, traffic
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel

@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 from mavcg.accelerators.plans import bounds
 from mavcg.accelerators.plans import entries as entries_of
 from mavcg.accelerators.plans.bounds import Before
-from mavcg.choose.layer_model.halo import traffic_with_halo
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import loop_utilisation
-from mavcg.choose.layer_model.tile_memory import Integers, tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import traffic
-from mavcg.choose.layer_model.windows import axes, rows_read
+from mavcg.accelerators.plans.loop_order import traffic_with_halo
+from mavcg.accelerators.plans.roofline import loop_utilisation
+from mavcg.accelerators.plans.windows import axes, rows_read
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import Integers, tile_bytes, traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from tests.conftest import examples
 

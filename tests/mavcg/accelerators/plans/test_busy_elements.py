@@ -18,13 +18,11 @@ from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.accelerators.plans.request import PlanRequest, core_accelerator, plan_network
+from mavcg.accelerators.plans.roofline import METRICS, Metric, Reached, array_utilisation
 from mavcg.accelerators.plans.schedule_cache import Search
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached, array_utilisation
-from mavcg.choose.layer_model.tile_memory import tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import traffic
 from mavcg.cost.board_model import core_model
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import tile_bytes, traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.profiles.load import load_board
 from tests.conftest import examples

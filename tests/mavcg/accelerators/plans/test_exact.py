@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from mavcg.accelerators.plans import exact, grid, space
 from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.exact import ExactOptions
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.roofline import METRICS, Metric
-from mavcg.choose.layer_model.tile_memory import tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.accelerators.plans.roofline import METRICS, Metric
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
+from mavcg.cost.traffic import tile_bytes
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel

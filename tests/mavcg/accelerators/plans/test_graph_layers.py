@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mavcg.choose.layer_model.graph_layers import layers_of, phases
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.accelerators.plans.graph_layers import layers_of, phases
+from mavcg.cost.layer import ConvLayer, ItemBytes
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder

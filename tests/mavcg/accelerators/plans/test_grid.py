@@ -11,10 +11,9 @@ from hypothesis.strategies import integers, sampled_from
 
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import NoTiling, Planned
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached, latency, least_traffic, roofline_performance
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import no_reload, traffic
+from mavcg.accelerators.plans.roofline import METRICS, Metric, Reached, latency, least_traffic, roofline_performance
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import no_reload, traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from tests.conftest import examples
 

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from mavcg.accelerators.plans import exact, nested
 from mavcg.accelerators.plans.exact import ExactOptions
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.accelerators.plans.request import core_accelerator
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tile_memory import tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.cost.board_model import core_model
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import tile_bytes
 from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.profiles.load import load_board

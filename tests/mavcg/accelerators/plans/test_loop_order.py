@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.choose.layer_model.halo import traffic_with_halo
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.loop_order import loop_order, loop_order_traffic, reloads
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
-from mavcg.choose.layer_model.traffic import Traffic, reload_input, reload_output, reload_weight, traffic
-from mavcg.choose.layer_model.windows import axes, rows_read
+from mavcg.accelerators.plans.loop_order import loop_order, loop_order_traffic, reloads, traffic_with_halo
+from mavcg.accelerators.plans.windows import axes, rows_read
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling, trips
+from mavcg.cost.traffic import Traffic, reload_input, reload_output, reload_weight, traffic
 from tests.conftest import examples
 
 PLAIN = ConvLayer("", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1, 1, 1, 1))

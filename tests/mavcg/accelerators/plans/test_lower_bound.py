@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.lower_bound import (
     balanced_bytes,
     lower_bound_bytes,
@@ -14,10 +15,8 @@ from mavcg.accelerators.plans.lower_bound import (
     most_windows,
     window_reuse,
 )
-from mavcg.choose.layer_model.graph_layers import layers_of
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import no_reload, traffic
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
+from mavcg.cost.traffic import no_reload, traffic
 from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import MemoryLevel
 from tests.conftest import examples

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.plans import nested
-from mavcg.choose.layer_model.halo import traffic_with_halo
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.windows import axes, cuts, rows_read
+from mavcg.accelerators.plans.loop_order import traffic_with_halo
+from mavcg.accelerators.plans.windows import axes, cuts, rows_read
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
 from mavcg.errors import MavcgError
 from tests.conftest import examples
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from mavcg.accelerators.plans.pictures import MOST_POINTS, clouds
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.cost.layer import ConvLayer
 from mavcg.profiles.accelerators import find_accelerator
 
 VGG3_1 = ConvLayer("conv3_1", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1, 1, 1, 1))

@@ -10,10 +10,9 @@ from hypothesis.strategies import booleans, integers, sampled_from
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Metric, least_traffic, performance_per_access, roofline_performance
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import traffic
+from mavcg.accelerators.plans.roofline import Metric, least_traffic, performance_per_access, roofline_performance
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
+from mavcg.cost.traffic import traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 Networks = dict[str, tuple[ConvLayer, ...]]

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import builds, integers
 
 from mavcg.accelerators.plans.energy import ALL_METRICS, AccessEnergy, energy_pj, least_energy
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import (
+from mavcg.accelerators.plans.roofline import (
     METRICS,
     compute_gmac_per_s,
     iterations,
@@ -19,8 +18,8 @@ from mavcg.choose.layer_model.roofline import (
     performance_per_access,
     roofline_performance,
 )
-from mavcg.choose.layer_model.tiling import Tile
-from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.cost.layer import ConvLayer, Tile
+from mavcg.cost.traffic import Traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 # Figure 6.1.

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from mavcg.accelerators.plans.planned import Planned
+from mavcg.accelerators.plans.roofline import Reached, roofline_performance
 from mavcg.accelerators.plans.schedule_cache import Option, ScheduleCache, open_cache
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.roofline import Reached, roofline_performance
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.choose.layer_model.traffic import traffic
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
+from mavcg.cost.traffic import traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 MACHINE = Accelerator("m", 1.02, (MemoryLevel("on-chip", 60.0, 4096, 2048, 4096),), (16, 16), (("OC",), ("IC",)))

@@ -11,9 +11,8 @@ from hypothesis.strategies import booleans, builds, integers, tuples
 
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tile_memory import tile_bytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile
+from mavcg.cost.traffic import tile_bytes
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 MakeAccelerator = Callable[..., Accelerator]

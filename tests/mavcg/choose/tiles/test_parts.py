@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.tiles.cost import cost
 from mavcg.choose.tiles.parts import over_ideal
 from mavcg.choose.tiles.tiles import plan_tiles
-from mavcg.choose.tiles.work import work_of
 from mavcg.cost.board_model import TYPICAL_CORES, cores_each, cores_of
 from mavcg.cost.guided_chunks import simulated_ns
+from mavcg.cost.kernel_cost import cost
+from mavcg.cost.kernel_work import work_of
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster

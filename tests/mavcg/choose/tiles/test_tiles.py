@@ -6,15 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mavcg.choose.layer_model.tiling_cost import LEVEL_1, LEVEL_2
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.tiles.candidates import LEAST_TASKS, candidates, plain_tile, task_sizes
-from mavcg.choose.tiles.cost import cost
-from mavcg.choose.tiles.level_traffic import l1_budget
 from mavcg.choose.tiles.tiles import best_macro, plan_tiles
-from mavcg.choose.tiles.work import KernelWork, registers, work_of
 from mavcg.cost.board_model import cores_of
-from mavcg.cost.kernel_cost import Cycles
+from mavcg.cost.cycles import LEVEL_1, LEVEL_2, Cycles
+from mavcg.cost.kernel_cost import cost
+from mavcg.cost.kernel_work import KernelWork, registers, work_of
+from mavcg.cost.level_traffic import l1_budget
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.accelerators.plans.text.plan import TextPlan
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling, trips
 from mavcg.graph import Array
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.ops import make_node

@@ -13,8 +13,7 @@ from mavcg.accelerators.plans.text.c_backend import plan_c
 from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import run_plan
 from mavcg.accelerators.plans.text.plan import TextPlan, Types
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.toolchain.target import host_target

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.plans.grid import search_pruned as search
+from mavcg.accelerators.plans.loop_order import traffic_with_halo
 from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import CountedTraffic, count_plan, run_plan
 from mavcg.accelerators.plans.text.parser import parse_plan
 from mavcg.accelerators.plans.text.plan import TextPlan
 from mavcg.accelerators.plans.text.verify import verify_plan
-from mavcg.choose.layer_model.halo import traffic_with_halo
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.ops import make_node

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.grid import search_pruned as search
 from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.accelerators.plans.text.emit import emit_plan
@@ -16,7 +17,6 @@ from mavcg.accelerators.plans.text.interpret import count_plan
 from mavcg.accelerators.plans.text.network_c import network_c
 from mavcg.accelerators.plans.text.network_c_library import BLAS_RUNTIME
 from mavcg.accelerators.plans.text.network_plan_text import NetworkText, network_text
-from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
 from mavcg.graph.networks.builder import NetworkBuilder, drawn_constants

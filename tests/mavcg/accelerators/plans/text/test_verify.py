@@ -16,8 +16,7 @@ from mavcg.accelerators.plans.text.parser import parse_plan
 from mavcg.accelerators.plans.text.plan import Conv, Load, Store, TextPlan
 from mavcg.accelerators.plans.text.printer import print_plan
 from mavcg.accelerators.plans.text.verify import verify_plan
-from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.errors import MavcgError
 from tests.conftest import examples
 
