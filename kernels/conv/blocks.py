@@ -31,6 +31,21 @@ class ChannelRun:
     end: Value
 
 
+@dataclass(frozen=True)
+class _ChunkTiles:
+    """The register tiles of a chunk: `vectors` vectors of output channels, with `used` channels in the last.
+
+    emit: emits a tile. share_bytes: of the next chunk's weights, which a tile prefetches per term; share: in all.
+    """
+
+    tiling: RegisterTiling
+    vectors: int
+    used: int
+    emit: Callable[[RegisterTile, Pointers], None]
+    share_bytes: int
+    share: int
+
+
 class Blocks:
     """Emitter of the loops inside a convolution's blocks, with the operands of its function."""
 
@@ -115,7 +130,8 @@ class Blocks:
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows
         size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, width * rows)
-        share = size * block.total.length  # bytes
+        share = size * block.total.length
+        tiles = _ChunkTiles(tiling, vectors, used, tile, size, share)
 
         def with_next_weights(at: Pointers, row: Value | None) -> Pointers:
             """Return the pointers with the next chunk's weights, of which each tile of the row prefetches a share."""
@@ -125,15 +141,14 @@ class Blocks:
             return replace(at, ahead=ahead if row is None else address(b, ahead, scale_index(b, row, width * share)))
 
         if spec.single_pixels:
-            self.pixels(run, tiling, vectors, used, pointers, tile)
+            self.pixels(tiles, run, pointers)
             return
         if crossing:
-            self.crossing(tiling, vectors, used, with_next_weights(pointers(None), None), tile, size, share)
+            self.crossing(tiles, with_next_weights(pointers(None), None))
             return
 
         def line(row: Value) -> None:
-            at = with_next_weights(pointers(row), b.sub(row, run.begin))
-            self.tiles(tiling, vectors, used, at, tile, size, share)
+            self.tiles(tiles, with_next_weights(pointers(row), b.sub(row, run.begin)))
 
         repeat(b, run.begin, run.end, line, "row")
 
@@ -152,24 +167,12 @@ class Blocks:
         down = view.strides[1] * self.item * (self.spec.stride[0] if view is self.spec.x else 1)
         return b.add(scale_index(b, image, view.strides[0] * self.item), scale_index(b, y, down))
 
-    def crossing(
-        self,
-        tiling: RegisterTiling,
-        vectors: int,
-        used: int,
-        at: Pointers,
-        emit: Callable[[RegisterTile, Pointers], None],
-        size: int,
-        share: int,
-    ) -> None:
-        """Emit all pixels of all rows as one sequence of register tiles, whose offsets are computed at run time.
-
-        size, share: bytes of the next chunk's weights that a tile prefetches, per term and in all.
-        """
+    def crossing(self, chunk: _ChunkTiles, at: Pointers) -> None:
+        """Emit all pixels of all rows as one sequence of register tiles, whose offsets are computed at run time."""
         b, spec = self.b, self.spec
         width, done = spec.out.shape[2], 0
         views = [spec.x, spec.out, spec.residual]
-        for mr, count in tiling.widths.tiles:
+        for mr, count in chunk.tiling.widths.tiles:
 
             def emit_at(pixel: Value, mr: int = mr) -> None:
                 offsets: list[list[Value]] = [[], [], []]
@@ -181,33 +184,24 @@ class Blocks:
                             step = view.strides[2] * self.item * (spec.stride[1] if view is spec.x else 1)
                             offset = b.add(self.row_offset(view, row), scale_index(b, column, step), name="offset")
                             view_offsets.append(offset)
-                tile = RegisterTile(
-                    tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used, share_bytes=size
-                )
-                emit(tile, self.advance_prefetch(at, pixel, mr, share))
+                x, out, residual = map(tuple, offsets)
+                tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
+                chunk.emit(tile, self.advance_prefetch(at, pixel, mr, chunk.share))
 
             repeat(b, done, done + mr * count, emit_at, "pixel", mr)
             done += mr * count
 
-    def pixels(
-        self,
-        run: ChannelRun,
-        tiling: RegisterTiling,
-        vectors: int,
-        used: int,
-        pointers: Callable[[Value], Pointers],
-        emit: Callable[[RegisterTile, Pointers], None],
-    ) -> None:
+    def pixels(self, chunk: _ChunkTiles, run: ChannelRun, pointers: Callable[[Value], Pointers]) -> None:
         """Emit a run of rows of a single pixel each: the widest register tiles, then narrower ones for what is left."""
         spec = self.spec
         views = ((spec.x, spec.stride[0]), (spec.out, 1), (spec.residual, 1))
 
         def tiles(pixel: Value, mr: int) -> None:
             steps = [view.strides[1] * down * self.item if view is not None else 0 for view, down in views]
-            offsets = [tuple(step * p for p in range(mr)) for step in steps]
-            emit(RegisterTile(offsets[0], offsets[1], offsets[2], vectors, used), pointers(pixel))
+            x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
+            chunk.emit(RegisterTile(x, out, residual, chunk.vectors, chunk.used), pointers(pixel))
 
-        row_tiles(self.b, run.begin, run.end, tiling.widths.mr, tiles)
+        row_tiles(self.b, run.begin, run.end, chunk.tiling.widths.mr, tiles)
 
     def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
         """Return the pointers with the address of the weights that the tile from this pixel on prefetches.
@@ -218,41 +212,30 @@ class Blocks:
             return at
         return replace(at, ahead=address(self.b, at.ahead, scale_index(self.b, self.b.udiv(pixel, const(mr)), share)))
 
-    def tiles(
-        self,
-        tiling: RegisterTiling,
-        vectors: int,
-        used: int,
-        at: Pointers,
-        emit: Callable[[RegisterTile, Pointers], None],
-        size: int,
-        share: int,
-    ) -> None:
-        """Emit the register tiles of one row of pixels.
-
-        size, share: bytes of the next chunk's weights that a tile prefetches, per term and in all.
-        """
+    def tiles(self, chunk: _ChunkTiles, at: Pointers) -> None:
+        """Emit the register tiles of one row of pixels."""
         b, spec = self.b, self.spec
         steps = (
             spec.x.strides[2] * spec.stride[1] * self.item,
             spec.out.strides[2] * self.item,
             spec.residual.strides[2] * self.item if spec.residual else 0,
         )
-        prefetches, done = prefetches_inputs(spec, self.machine, tiling.vectors * self.lanes), 0
-        for mr, count in tiling.widths.tiles:
-            offsets = [tuple(step * p for p in range(mr)) for step in steps]
-            tile = RegisterTile(offsets[0], offsets[1], offsets[2], vectors, used, prefetches and mr > 1, size)
+        prefetches, done = prefetches_inputs(spec, self.machine, chunk.tiling.vectors * self.lanes), 0
+        for mr, count in chunk.tiling.widths.tiles:
+            x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
+            ahead = prefetches and mr > 1
+            tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes)
 
             def emit_at(pixel: Value, tile: RegisterTile = tile, mr: int = mr) -> None:
                 pointers = replace(
-                    self.advance_prefetch(at, pixel, mr, share),
+                    self.advance_prefetch(at, pixel, mr, chunk.share),
                     inputs=address(b, at.inputs, scale_index(b, pixel, steps[0])),
                     out=address(b, at.out, scale_index(b, pixel, steps[1])),
                     residual=address(b, at.residual, scale_index(b, pixel, steps[2]))
                     if at.residual is not None
                     else None,
                 )
-                emit(tile, pointers)
+                chunk.emit(tile, pointers)
 
             if count == 1:
                 emit_at(const(done))

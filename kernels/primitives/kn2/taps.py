@@ -129,6 +129,22 @@ class TapProducts(KernelSpec):
         return first, max(0, min(self.out.width, self.x.width - shift) - first)
 
 
+@dataclass(frozen=True)
+class _TapRow:
+    """One tap's products with `width` pixels of a row: `count` of a group's output channels, from `first` on.
+
+    source, out: offsets of the pixels in x and of the outputs, in bytes.
+    """
+
+    tap: Value
+    group: Value
+    first: Value
+    count: int
+    width: int
+    source: Value
+    out: Value
+
+
 def emit_tap_products(module: ir.Module, spec: TapProducts, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
     _, b = kernel_function(module, spec, machine)
@@ -154,7 +170,7 @@ class _TapProductEmitter:
         channel = b.add(scale_index(b, tap, spec.scenario.m), scale_index(b, group, spec.channels))
         out = b.add(spec.out.channel_bytes(b, channel), self.outputs.row_bytes(y))
         source = scale_index(b, y, spec.x.row_step * F32_BYTES)
-        self.product(tap, group, const(0), spec.channels, spec.x.width, source, out, None)
+        self.product(_TapRow(tap, group, const(0), spec.channels, spec.x.width, source, out))
 
     def block(self, index: Value) -> None:
         """Emit a block of rows of output, of a part of the channels."""
@@ -209,37 +225,25 @@ class _TapProductEmitter:
                     out = b.add(self.outputs.row_bytes(y), scale_index(b, start, spec.out.column_step * F32_BYTES))
                     out = b.add(out, spec.out.channel_bytes(b, channels.first))
                     part = Part(const(0, I1), const(0, I1))
-                    self.product(number, group, first, channels.count, width, source, out, part)
+                    self.product(_TapRow(number, group, first, channels.count, width, source, out), part)
 
                 repeat(b, low, high, row, "row")
 
             repeat(b, 0, len(columns), column, "kx")
 
-    def product(
-        self,
-        tap: Value,
-        group: Value,
-        first: Value,
-        count: int,
-        width: int,
-        source: Value,
-        out: Value,
-        part: Part | None,
-    ) -> None:
-        """Emit `count` of a group's output channels from `first` on, for `width` pixels of a row.
-
-        source, out: offsets of the pixels in x and of the outputs, in bytes.
-        """
+    def product(self, row: _TapRow, part: Part | None = None) -> None:
+        """Emit products. part: position among the taps' sums in out; None: they are stored by themselves."""
         b, spec, x = self.b, self.spec, self.spec.x
         per_group = spec.scenario.c // spec.scenario.groups
-        source = b.add(source, x.channel_bytes(b, scale_index(b, group, per_group)))
-        to, from_ = address(b, self.out, out), address(b, self.x, source)
+        source = b.add(row.source, x.channel_bytes(b, scale_index(b, row.group, per_group)))
+        to, from_ = address(b, self.out, row.out), address(b, self.x, source)
         if spec.out.layout.planar:
-            channel = b.add(b.add(scale_index(b, tap, spec.scenario.m), scale_index(b, group, spec.channels)), first)
+            channel = b.add(scale_index(b, row.tap, spec.scenario.m), scale_index(b, row.group, spec.channels))
+            channel = b.add(channel, row.first)
             weights = address(b, self.w, scale_index(b, channel, spec.terms * F32_BYTES))
             product = MatrixProduct(
-                count,
-                width,
+                row.count,
+                row.width,
                 Sum(((spec.terms, F32_BYTES),)),
                 spec.terms * F32_BYTES,
                 x.channel_step * F32_BYTES,
@@ -263,10 +267,10 @@ class _TapProductEmitter:
         else:
             levels = ((spec.terms, x.channel_step * F32_BYTES), (1, F32_BYTES))
         steps = x.column_step * F32_BYTES, spec.out.column_step * F32_BYTES
-        product = packed_product(width, count, Sum(levels), *steps)
+        product = packed_product(row.width, row.count, Sum(levels), *steps)
         panels = -(-spec.channels // PANEL)
-        panel = b.add(scale_index(b, tap, spec.scenario.groups * panels), scale_index(b, group, panels))
-        panel = b.add(panel, b.udiv(first, const(PANEL)))
+        panel = b.add(scale_index(b, row.tap, spec.scenario.groups * panels), scale_index(b, row.group, panels))
+        panel = b.add(panel, b.udiv(row.first, const(PANEL)))
         at = Pointers(from_, address(b, self.w, b.mul(panel, const(product.panel_step))), to)
         if spec.out.layout is Layout.CHWC:
             emit_in_blocks(b, self.machine, product, at, spec.out, part)

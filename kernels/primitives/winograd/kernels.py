@@ -20,7 +20,7 @@ def _epilogue(b: ir.IRBuilder, spec: Winograd | WinogradOutput, first: int) -> t
     """Return (epilogue, pointer to the residual or None). first: number of the epilogue's first operand."""
     bias = operand(b, first, "bias") if spec.bias else None
     residual = operand(b, first + spec.bias, "residual") if spec.residual is not None else None
-    return WinogradEpilogue(bias, spec.act, spec.act_args), residual
+    return WinogradEpilogue(bias, spec.residual, spec.act, spec.act_args), residual
 
 
 def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Function:
@@ -31,7 +31,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
     epilogue, residual = _epilogue(b, spec, 3)
     inputs, sums = spec.inputs, spec.sums
     transform = InputTransform(b, machine, tiles, spec.x, patch, ahead=True)
-    back = OutputTransform(b, machine, tiles, spec.out, spec.residual, epilogue, patch, ahead=True)
+    back = OutputTransform(b, machine, tiles, spec.out, epilogue, patch, ahead=True)
     product = WinogradProduct(b, machine, tiles, inputs, sums, min(spec.block, tiles.count))
     below = (tiles.taps - 1) * tiles.across
     transformed = address(b, patch, tiles.patch_bytes, "transformed")
@@ -136,7 +136,7 @@ def emit_output(module: ir.Module, spec: WinogradOutput, machine: Machine) -> ir
     _, begin, end, patch = function.args
     sums, out = operand(b, 0, "sums"), operand(b, 1, "out")
     epilogue, residual = _epilogue(b, spec, 2)
-    back = OutputTransform(b, machine, spec.tiles, spec.out, spec.residual, epilogue, patch)
+    back = OutputTransform(b, machine, spec.tiles, spec.out, epilogue, patch)
     unit = spec.tiles.unit
     first, count = scale_index(b, begin, unit), scale_index(b, b.sub(end, begin), unit)
     source = address(b, sums, scale_index(b, first, spec.sums.pitch))

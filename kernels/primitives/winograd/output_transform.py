@@ -42,9 +42,10 @@ LIGHT = ("", "relu", "clip", "leaky_relu", "abs", "neg", "hard_sigmoid", "hard_s
 
 @dataclass(frozen=True)
 class WinogradEpilogue:
-    """The epilogue of the outputs. bias: pointer to the first channel's bias, or None."""
+    """The epilogue of the outputs. bias: pointer to the first channel's bias. residual: the image that is added."""
 
     bias: Value | None
+    residual: Located | None
     act: str
     act_args: tuple[float, ...]
 
@@ -77,22 +78,21 @@ class OutputTransform:
         machine: Machine,
         tiles: Tiles,
         image: Located,
-        residual: Located | None,
         epilogue: WinogradEpilogue,
         patch: Value,
         ahead: bool = False,
     ) -> None:
         self.ahead = ahead and prefetches_pixels(machine, tiles, image)
         self.b, self.machine, self.tiles, self.image, self.epilogue = b, machine, tiles, image, epilogue
-        self.residual = residual
-        blocks = [i.block for i in (image, residual) if i is not None and i.block]
+        self.residual = epilogue.residual
+        blocks = [i.block for i in (image, self.residual) if i is not None and i.block]
         self.lanes = lanes_of(machine, min(blocks)) if blocks else tiles.vector_lanes(machine)
         self.item, self.element = tiles.item_bytes, TYPES[tiles.dtype]
         self.vector = ir.VectorType(self.element, self.lanes)
         self.zeros = ir.Constant(self.vector, [0.0] * self.lanes)
         self.pixel = self.lanes * self.item
         self.patch = patch
-        self.vectorised = image.along_channels and (residual is None or residual.along_channels)
+        self.vectorised = image.along_channels and (self.residual is None or self.residual.along_channels)
 
     def emit(self, planes: Planes, sums: Value, out: Value, residual: Value | None, first: Value, count: Value) -> None:
         """Emit the transform of `count` tiles from `first` of an image at out. sums: pointer to the first tile's
