@@ -1,4 +1,4 @@
-"""Specs of attention: softmax(scale * query key^T + mask) value, of which no matrix of scores is stored.
+"""Specs of attention and their lowering: softmax(scale * query key^T + mask) value, without a stored matrix of scores.
 
 Query, key and value are read where they lie, [batch, tokens, heads, elements] by strides, so heads need no transposes.
 Heads of queries may share a head of keys and values (grouped queries). How many keys there are may be known in a run
@@ -9,9 +9,13 @@ A graph has attention as the operator `attention` (mavcg/ops/attention.py), by G
 value, mask, count, scale=.., causal=..), of which mask and count may be absent.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mavcg.specs.kernel import F32_BYTES, KernelSpec, Words
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernels.tensor.layer_norm import refuse_other_types
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -90,3 +94,52 @@ class Attention(KernelSpec):
     @property
     def macs(self) -> int:
         return self.outer[0] * self.outer[1] * self.heads[0] * self.keys * sum(self.sizes)
+
+
+def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of an attention node. Raises: as refuse_other_types."""
+    query, key, value, mask, count, sink = (views[name] if name else None for name in node.inputs)
+    out = views[node.output]
+    assert query is not None and key is not None and value is not None
+    refuse_other_types(node, query)
+    if not out.elements:
+        return ()
+    if sink is not None and sink.strides != (1,) and sink.elements > 1:
+        raise MavcgError(f"node '{node.origin}' ({node.op}): its sinks do not lie side by side; copy them before")
+    if node.attr("heads_first"):
+        key, value = (_with_keys_first(view) for view in (key, value))
+    batch, tokens, heads, depth = query.shape
+    spec = Attention(
+        (batch, tokens),
+        key.shape[1],
+        (heads, key.shape[2]),
+        (depth, value.shape[3]),
+        query.strides,
+        key.strides,
+        value.strides,
+        out.strides,
+        _broadcast(mask) if mask is not None else None,
+        node.attr("scale"),
+        bool(node.attr("causal")),
+        (count.item_bytes, _broadcast(count)[0]) if count is not None else None,
+        (query.dtype, mask.dtype if mask is not None else "f32"),
+        window=node.attr("window"),
+        softcap=node.attr("softcap"),
+        sink=sink is not None,
+        zero_unseen=node.attr("zero_unseen"),
+        stored=key.dtype if key.dtype != query.dtype else "",
+    )
+    operands = [*(Operand(name) for name in node.inputs[:3]), Operand(node.output, written=True)]
+    operands += [Operand(name) for name in node.inputs[3:] if name]
+    return (Step(spec, tuple(operands), node.origin),)
+
+
+def _with_keys_first(view: View) -> View:
+    """Return a view [batch, heads, keys, elements] as [batch, keys, heads, elements]."""
+    order = (0, 2, 1, 3)
+    return View(view.dtype, tuple(view.shape[i] for i in order), tuple(view.strides[i] for i in order))
+
+
+def _broadcast(view: View) -> tuple[int, ...]:
+    """Return a view's strides, 0 along dimensions of length 1."""
+    return tuple(0 if length == 1 else stride for length, stride in zip(view.shape, view.strides, strict=True))

@@ -1,7 +1,7 @@
 """Sums of bf16 products in f32 by products of matrices: two rows of A by two columns of B, four terms at a time.
 
 A packed panel has four consecutive terms of each line next to each other, 8 bytes: 16 bytes are a matrix of two rows
-and four terms, which BFMMLA multiplies by one of two columns (kernels/builder/bf16_matrices.py).
+and four terms, which BFMMLA multiplies by one of two columns (kernels/builder/bf16_products.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.bf16_matrices import LANES, add_matrix_products
+from mavcg.kernels.builder.bf16_products import LANES, add_matrix_products
 from mavcg.kernels.builder.emit import F32, I32, Values, address, const, vector
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile

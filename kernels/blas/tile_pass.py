@@ -7,8 +7,8 @@ from functools import partial
 from llvmlite import ir
 
 from mavcg.kernels.blas.matrix_sums import MatrixSums
-from mavcg.kernels.blas.pair_product import add_pair_products
 from mavcg.kernels.blas.product_tile import PACKED, TERMS, TYPES, ProductTile, begin_function, pass_shape
+from mavcg.kernels.builder.bf16_products import add_pair_products
 from mavcg.kernels.builder.emit import (
     I1,
     I32,

@@ -1,7 +1,7 @@
 """Products of bf16 in a register tile by matrices: two pixels by two channels, four terms at a time.
 
 A pixel's inputs are read in place, four neighbouring channels at a time; packed weights have the same four of each
-output channel next to each other. The bits are those of BFMMLA on every core (kernels/builder/bf16_matrices.py).
+output channel next to each other. The bits are those of BFMMLA on every core (kernels/builder/bf16_products.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.bf16_matrices import LANES, add_matrix_products
+from mavcg.kernels.builder.bf16_products import LANES, add_matrix_products
 from mavcg.kernels.builder.emit import F32, I32, Values, address, load_vector, vector
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers

@@ -66,6 +66,15 @@ def eight_bit_primitives() -> tuple[Primitive, ...]:
     return eight_bit.PRIMITIVES
 
 
+def primitives_of_family(family: str | None) -> list[Primitive]:
+    """Return the primitives of the option --family, or all of them for None. Raises: MavcgError for an unknown one."""
+    known = (*all_primitives(), *eight_bit_primitives())
+    families = list(dict.fromkeys(primitive.family for primitive in known))
+    if family is not None and family not in families:
+        raise MavcgError(f"--family {family}: there is no such family; the families are {', '.join(families)}")
+    return [primitive for primitive in known if family in (None, primitive.family)]
+
+
 def find_primitive(name: str) -> Primitive:
     """Return the primitive of a name. Raises: MavcgError for an unknown name, with similar names."""
     import difflib

@@ -9,7 +9,6 @@ import typer
 from mavcg.console.output import console, print_json
 from mavcg.console.shared_options import JsonEverything
 from mavcg.errors import MavcgError
-from mavcg.kernels.primitives.families import primitives_of_family
 
 if TYPE_CHECKING:
     from mavcg.lab.trials.check import Checked
@@ -165,6 +164,8 @@ def _refuse_without_check(scenario: str | None, core: str | None) -> None:
 
 
 def _list(family: str | None, as_json: bool) -> None:
+    from mavcg.kernels.primitives.registry import primitives_of_family
+
     entries = [primitive_json(primitive) for primitive in primitives_of_family(family)]
     if as_json:
         print_json(entries)

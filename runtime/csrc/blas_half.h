@@ -20,7 +20,7 @@ MAVCG_PRIVATE void pack_half_panel(const struct blas_panels *panels, char *to, c
 
 /* The instructions round in a way of their own, whatever the thread's mode says, and treat subnormal numbers as 0.
  * Versions without them compute the same by other instructions if the mode is right: on x86-64 rounding to nearest and
- * subnormal numbers as 0 (kernels/blas/pair_product.py), on AArch64 the default (kernels/blas/matrix_sums.py). C is
+ * subnormal numbers as 0 (kernels/builder/bf16_products.py), on AArch64 the default (kernels/blas/matrix_sums.py). C is
  * scaled and added in this mode too, on all cores. These functions set it for groups of bf16, and restore the thread's
  * own. */
 #if defined(__x86_64__)

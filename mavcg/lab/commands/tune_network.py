@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.console.output import Progress, note
 from mavcg.errors import MavcgError
-from mavcg.kernels.primitives.families import primitives_of_family
 from mavcg.lab.commands.tune_fleet import note_measurements_left, why_stopped
 from mavcg.lab.commands.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, refuse_options
 
@@ -21,6 +20,7 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
     Raises: MavcgError for bad options and for a machine that is not reached or not the board.
     """
     from mavcg.choose.algorithms.select_network import read_network
+    from mavcg.kernels.primitives.registry import primitives_of_family
     from mavcg.lab.commands.tune_fleet import is_fleet, open_fleet, tune_on_fleet
     from mavcg.model.sizes import parse_shapes
 

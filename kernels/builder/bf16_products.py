@@ -1,6 +1,11 @@
-"""Products of matrices of bf16, added to f32: two rows by two columns, of four terms each.
+"""Products of bf16 added to f32: of pairs of terms, and of matrices of two rows by two columns, of four terms each.
 
-All versions for AArch64 give the same bits, those of BFMMLA: the products of the first two terms are added, then this
+All versions for x86-64 give the bits of VDPBF16PS, which adds the second product of a pair, then the first, each as a
+fused multiply-add that rounds to nearest even and treats subnormal inputs and results as 0. Where the instruction is
+missing, two f32 multiply-adds compute the same, with MXCSR.DAZ and MXCSR.FTZ set by the caller (csrc/blas_half.c): a
+bf16 is the upper half of an f32. Source: Intel SDM volume 2, VDPBF16PS.
+
+All versions for AArch64 give the bits of BFMMLA: the products of the first two terms are added, then this
 sum to the total, then the same for the other two; each addition rounds to odd, subnormal numbers count as 0, and an
 overflow is infinite. Where the instruction is missing, f64 computes the same: a sum of two f32 numbers is h + e exactly
 (Knuth's TwoSum), and h is made odd where e is not 0. Source: Arm Architecture Reference Manual, BFMMLA with FPCR.EBF =
@@ -10,7 +15,7 @@ overflow is infinite. Where the instruction is missing, f64 computes the same: a
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import half_of_pairs
-from mavcg.kernels.builder.emit import F64, I32, I64, vector
+from mavcg.kernels.builder.emit import F64, I32, I64, fma, lanes_of, vector
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.specs.kernel import Machine
 
@@ -33,6 +38,19 @@ class BFloatType(ir.Type):  # type: ignore[misc]
 
 
 BFLOAT = BFloatType()
+
+
+def add_pair_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Return total + x[1] * y[1] + x[0] * y[0]. total: vector of f32; x, y: pairs of bf16, as vectors of f32's bits."""
+    lanes = lanes_of(total)
+    if machine.bf16_dot:
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+        pairs = vector(BFLOAT, 2 * lanes)
+        kind = ir.FunctionType(total.type, [total.type, pairs, pairs])
+        function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+        return b.call(function, [total, b.bitcast(x, pairs), b.bitcast(y, pairs)])
+    (x_first, x_second), (y_first, y_second) = ([half_of_pairs(b, pairs, n) for n in (0, 1)] for pairs in (x, y))
+    return fma(b, x_first, y_first, fma(b, x_second, y_second, total))
 
 
 def add_matrix_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
