@@ -21,7 +21,7 @@ from rich.table import Table
 
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from mavcg.accelerators.from_graph import xgraph_of
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import NAMES, network
 from mavcg.accelerators.quantise import quantise
 from mavcg.accelerators.validate import accuracy_of

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, parser_with_json, write
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.costs import ModelledGroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts
 from mavcg.accelerators.fusion.opportunities import template_embeddings
 from mavcg.accelerators.fusion.plan import choose_fusion
 from mavcg.accelerators.fusion.report import accelerated_operations, path_rows
 from mavcg.accelerators.fusion.templates import read_templates
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import network
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import XGraph

@@ -16,16 +16,16 @@ import numpy as np
 from rich.console import Console
 
 from bench.record import facts, parser_with_json, write
-from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.costs.computed import SimulatedGroupCosts
 from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.costs import GroupCosts
 from mavcg.accelerators.fusion.plan import choose_fusion
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.group_search import search_path
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import network
+from mavcg.accelerators.quantise import with_fixed_radices
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import XGraph
 

@@ -20,8 +20,8 @@ from bench.record import parser_with_json
 from bench.wheels import cache_folder, file_of_wheel
 from mavcg.accelerators.build import ProgramRequest, build_program
 from mavcg.accelerators.codegen.division import divide
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.images import seeded_images
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.target import find_target
 from mavcg.accelerators.validate import validate_program
 from mavcg.accelerators.xgraph import accelerator_share

@@ -15,15 +15,15 @@ import numpy as np
 from rich.console import Console
 
 from bench.record import facts, parser_with_json, write
-from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.codegen.choose_tile import tiled_group
 from mavcg.accelerators.codegen.generate import generate, generate_group
 from mavcg.accelerators.costs.computed import SimulatedGroupCosts
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.plan import SEARCHES, choose_fusion
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import network
+from mavcg.accelerators.quantise import with_fixed_radices
 from mavcg.accelerators.shapes import check_xgraph
 from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.simulator.report import simulated_json

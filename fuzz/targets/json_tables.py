@@ -11,8 +11,8 @@ PACKAGES = (
     "mavcg.hosts.facts",
     "mavcg.choose.pbqp.text",
     "mavcg.choose.pbqp.instance",
-    "mavcg.accelerators.json_files",
-    "mavcg.accelerators.path_instance",
+    "mavcg.accelerators.fusion.json_files",
+    "mavcg.accelerators.fusion.path_instance",
     "mavcg.accelerators.gpu.cuda_project",
     "mavcg.accelerators.rtl.verilog",
     "mavcg.choose.predict.spec_text",
@@ -24,7 +24,7 @@ mutate = json_mutator("format version mavcg costs conversion scenario warm inf f
 
 def run(data: bytes) -> None:
     """Read the file as each kind: every one but its own refuses it."""
-    from mavcg.accelerators import json_files
+    from mavcg.accelerators.fusion import json_files
     from mavcg.accelerators.gpu.cuda_project import INDEX, read_index
     from mavcg.accelerators.rtl.verilog import SIZES, VERILOG, read_verilog
     from mavcg.choose.algorithms.costs.rows import read_table

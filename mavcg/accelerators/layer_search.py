@@ -16,7 +16,6 @@ from mavcg.accelerators.fixed_point import (
     to_reals,
     wrap32,
 )
-from mavcg.accelerators.samples import Sample, widest_radix
 from mavcg.accelerators.shapes import (
     LEAST_RADIX,
     LEAST_SHIFT,
@@ -24,7 +23,7 @@ from mavcg.accelerators.shapes import (
     MOST_RADIX,
     MOST_SHIFT,
 )
-from mavcg.accelerators.tensor_radices import radix_classes
+from mavcg.accelerators.tensor_radices import Sample, radix_classes, widest_radix
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mavcg.accelerators.fusion.group_shape import GraphFacts, group_shape, is_convex
+from mavcg.accelerators.fusion.matching import LabelledGraph, embeddings
 from mavcg.accelerators.fusion.templates import FusionTemplate
 from mavcg.accelerators.fusion.tiling import whole_tile
-from mavcg.accelerators.matching import LabelledGraph, embeddings
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 

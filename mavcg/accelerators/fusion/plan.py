@@ -8,12 +8,11 @@ from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.fusion.costs import GroupCost, GroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts
 from mavcg.accelerators.fusion.opportunities import Opportunity, opportunities
+from mavcg.accelerators.fusion.path_exact import cheapest_path
+from mavcg.accelerators.fusion.path_heuristics import greedy_path, paper_path, unfused_path
+from mavcg.accelerators.fusion.path_instance import ChosenPath, PathInstance, PricedGroup
 from mavcg.accelerators.fusion.templates import FusionTemplate
 from mavcg.accelerators.groups import FusedGroup, FusionPlan
-from mavcg.accelerators.path_exact import cheapest_path
-from mavcg.accelerators.path_greedy import greedy_path, unfused_path
-from mavcg.accelerators.path_instance import ChosenPath, PathInstance, PricedGroup
-from mavcg.accelerators.path_paper import paper_path
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError

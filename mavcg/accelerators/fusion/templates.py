@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from mavcg.accelerators.matching import LabelledGraph
+from mavcg.accelerators.fusion.matching import LabelledGraph
 from mavcg.accelerators.xgraph import ACCELERATED, XNode
 from mavcg.files.decode import Document, read_toml
 from mavcg.files.file_types import value_text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mavcg.accelerators.float_reference import evaluate_f32
-from mavcg.accelerators.from_graph import xgraph_of
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.xgraph import accelerator_share
 from mavcg.graph import Array, TensorType
 from mavcg.graph.builder import GraphBuilder

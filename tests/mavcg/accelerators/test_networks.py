@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.report import accelerated_operations
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import (
     NAMES,
     googlenet,

@@ -5,19 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mavcg.accelerators.apply_radices import with_radices
 from mavcg.accelerators.fixed_point import convolution_sums, evaluate, to_integers, to_reals
 from mavcg.accelerators.float_reference import arrange_inputs, evaluate_f32, evaluate_node_f32
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.image.program import NodeRadix
-from mavcg.accelerators.quantise import QuantisedGraph, quantise, sqnr_db
-from mavcg.accelerators.samples import EVENLY, LARGEST, Sample, widest_radix
+from mavcg.accelerators.load import xgraph_of
+from mavcg.accelerators.quantise import QuantisedGraph, quantise, sqnr_db, with_radices
 from mavcg.accelerators.shapes import check_xgraph
+from mavcg.accelerators.tensor_radices import EVENLY, LARGEST, Sample, widest_radix
 from mavcg.accelerators.validate import accuracy_of, integer_images
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from tests.mavcg.accelerators.test_from_graph import network
+from tests.mavcg.accelerators.test_load import network
 
 IMAGES = [
     {"image": np.random.default_rng(seed).standard_normal((1, 3, 16, 12)).astype(np.float32)} for seed in range(6)

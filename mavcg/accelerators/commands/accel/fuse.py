@@ -75,13 +75,13 @@ def run_fuse(options: FuseOptions) -> None:
     mavcg accel fuse googlenet --target zu2 --costs learned --cost-db costs.sqlite
     mavcg accel fuse squeezenet --target ./mine.toml --costs device --driver ./libdevice.so:/dev/accel0
     """
-    from mavcg.accelerators.apply_radices import with_fixed_radices
     from mavcg.accelerators.costs.providers import CostRequest, group_costs
     from mavcg.accelerators.fusion.picture import plan_svg
     from mavcg.accelerators.fusion.plan import SEARCHES, choose_fusion
     from mavcg.accelerators.fusion.report import fusion_json
     from mavcg.accelerators.fusion.templates import OURS, read_templates
     from mavcg.accelerators.load import load_xgraph
+    from mavcg.accelerators.quantise import with_fixed_radices
     from mavcg.accelerators.target import find_target
     from mavcg.drawing.svg_plots import check_plot, save_drawing
     from mavcg.errors import MavcgError

@@ -30,8 +30,8 @@ def match(
     """
     from itertools import islice
 
-    from mavcg.accelerators.json_files import read_labelled
-    from mavcg.accelerators.matching import embeddings
+    from mavcg.accelerators.fusion.json_files import read_labelled
+    from mavcg.accelerators.fusion.matching import embeddings
 
     every = embeddings(read_labelled(template), read_labelled(graph), most_steps=MOST_STEPS)
     listed = list(islice(every, MOST_EMBEDDINGS + 1))

@@ -10,7 +10,7 @@ from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.accelerators.path_instance import ChosenPath, PathInstance
+    from mavcg.accelerators.fusion.path_instance import ChosenPath, PathInstance
 
 SEARCHES = ("exact", "paper", "greedy", "none")
 
@@ -38,7 +38,7 @@ def path(
     mavcg accel path --instance net.json
     mavcg accel path --instance net.json --search greedy --json
     """
-    from mavcg.accelerators.json_files import read_instance
+    from mavcg.accelerators.fusion.json_files import read_instance
 
     if search not in SEARCHES:
         raise MavcgError(f"--search {search}: there is no such search; the searches are {', '.join(SEARCHES)}")
@@ -56,8 +56,7 @@ def path(
 
 def searches() -> "Mapping[str, Callable[[PathInstance], ChosenPath]]":
     """Return the searches by their names."""
-    from mavcg.accelerators.path_exact import cheapest_path
-    from mavcg.accelerators.path_greedy import greedy_path, unfused_path
-    from mavcg.accelerators.path_paper import paper_path
+    from mavcg.accelerators.fusion.path_exact import cheapest_path
+    from mavcg.accelerators.fusion.path_heuristics import greedy_path, paper_path, unfused_path
 
     return {"exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path}

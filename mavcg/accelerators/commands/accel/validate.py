@@ -27,10 +27,10 @@ def validate(
     mavcg accel validate resnet50.elf --model resnet50.onnx
     mavcg accel validate resnet50.elf --model resnet50.onnx --seed 7 --json
     """
-    from mavcg.accelerators.apply_radices import with_radices
     from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.accelerators.images import seeded_images
     from mavcg.accelerators.load import load_xgraph
+    from mavcg.accelerators.quantise import with_radices
     from mavcg.accelerators.validate import validate_program
     from mavcg.model.sizes import parse_shapes
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis.strategies import integers
 
 from mavcg.accelerators.codegen.division import divide, host_plan
+from mavcg.accelerators.fusion.path_exact import cheapest_path
+from mavcg.accelerators.fusion.path_instance import PathInstance, PricedGroup
 from mavcg.accelerators.fusion.plan import path_of_segments
 from mavcg.accelerators.image.elf_file import read_elf, write_elf
-from mavcg.accelerators.path_exact import cheapest_path
-from mavcg.accelerators.path_instance import PathInstance, PricedGroup
 from mavcg.accelerators.xgraph import XGraph, XNode
 from tests.mavcg.accelerators.compiled import check_against_reference, random_program
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from mavcg.accelerators.codegen.generate import generate
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.group_search import choose_groups
 from mavcg.accelerators.images import seeded_images
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.quantise import quantise
 from mavcg.accelerators.target import find_target
 from mavcg.accelerators.validate import validate_program

@@ -4,9 +4,9 @@ import pytest
 
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.group_search import choose_groups
 from mavcg.accelerators.images import seeded_images
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import network
 from mavcg.accelerators.quantise import quantise
 from mavcg.accelerators.target import find_target

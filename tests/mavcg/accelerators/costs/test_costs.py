@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.codegen.choose_tile import simulated_cycles
 from mavcg.accelerators.codegen.generate import generate_group
 from mavcg.accelerators.costs.computed import DeviceGroupCosts, SimulatedGroupCosts
 from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts, fit_ridge
 from mavcg.accelerators.costs.providers import CostRequest, group_costs
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.costs import GroupCost, GroupCosts, ModelledGroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts
 from mavcg.accelerators.fusion.opportunities import opportunities
@@ -24,12 +22,14 @@ from mavcg.accelerators.group_search import ChosenGroups, choose_groups, compare
 from mavcg.accelerators.groups import FusedGroup, GroupTile
 from mavcg.accelerators.host.library import write_host_sources
 from mavcg.accelerators.host.runtime import DeviceDriver
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import network
+from mavcg.accelerators.quantise import with_fixed_radices
 from mavcg.accelerators.target import find_target
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.toolchain.helper_library import HelperSources, compiled_helper
-from tests.mavcg.accelerators.test_from_graph import network as small_network
+from tests.mavcg.accelerators.test_load import network as small_network
 
 ZU2 = find_target("zu2")
 DRIVER = Path(__file__).with_name("driver.c")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mavcg.accelerators.concats import placements
-from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.costs import ModelledGroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts, group_shape, is_convex
 from mavcg.accelerators.fusion.opportunities import opportunities, template_embeddings, whole_groups
@@ -14,12 +13,13 @@ from mavcg.accelerators.fusion.plan import FusionChoices, accelerator_edges, cho
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.fusion.tiling import best_tile, paper_tile, whole_tile
 from mavcg.accelerators.fusion.work import group_work
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
-from tests.mavcg.accelerators.test_from_graph import network
+from tests.mavcg.accelerators.test_load import network
 from tests.mavcg.accelerators.xgraph_text import parse_xgraph
 
 ZU2 = find_target("zu2")

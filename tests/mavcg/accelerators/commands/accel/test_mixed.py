@@ -12,11 +12,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mavcg.accelerators.apply_radices import with_radices
 from mavcg.accelerators.fixed_point import evaluate
 from mavcg.accelerators.float_reference import arrange_inputs
 from mavcg.accelerators.image.elf_file import read_elf
 from mavcg.accelerators.load import load_xgraph
+from mavcg.accelerators.quantise import with_radices
 from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.validate import integer_images
 from mavcg.cli.app import run

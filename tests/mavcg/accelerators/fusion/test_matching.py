@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 from networkx.algorithms.isomorphism import DiGraphMatcher
 
-from mavcg.accelerators.matching import LabelledGraph, embeddings
+from mavcg.accelerators.fusion.matching import LabelledGraph, embeddings
 from mavcg.errors import MavcgError
 
 

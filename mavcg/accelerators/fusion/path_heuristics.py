@@ -1,4 +1,6 @@
-"""The paper's search for an execution path (DNNVM, algorithm 2): Floyd between barriers, enumeration at barriers.
+"""Searches for an execution path that prove nothing: the paper's, and as baselines no fusion and greedy fusion.
+
+The paper's (DNNVM, algorithm 2) is Floyd's between barriers, and enumeration at barriers.
 
 A barrier is a node that reads several nodes or is read by several. Chains are the nodes between barriers. Groups within
 a chain are edges of its line graph, whose shortest path is found by Floyd's algorithm. A region is a barrier with the
@@ -13,10 +15,70 @@ the least cost over the branches that the barrier may be fused with, where that 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from mavcg.accelerators.path_instance import ChosenPath, PathInstance, bits
+from mavcg.accelerators.fusion.path_instance import ChosenPath, PathInstance, bits
 from mavcg.errors import MavcgError
 
 MOST_SETS = 50_000  # maximum sets of special groups in a region; the paper's enumeration takes too long beyond it
+
+
+def unfused_path(instance: PathInstance) -> ChosenPath:
+    """Return the path without fusion: for each node, the cheapest group that contains only this node.
+
+    Raises: MavcgError for a node without such a group.
+    """
+    chosen = []
+    for position, node in enumerate(instance.nodes):
+        alone = [index for index in instance.by_node[position] if instance.members[index] == 1 << position]
+        if not alone:
+            raise MavcgError(f"node {node}: no group contains this node alone; add one")
+        chosen.append(min(alone, key=lambda index: instance.groups[index].cost))
+    return ChosenPath(tuple(chosen), instance.cost_of(chosen), False)
+
+
+def greedy_path(instance: PathInstance) -> ChosenPath:
+    """Return greedy choices: from the first node on, the ready group that saves most over running its nodes unfused.
+
+    A group is ready if none of its nodes was executed, and all tensors that it reads from outside exist. Source: DNNVM,
+    section IV-B. Raises: MavcgError if a node remains that no ready group contains.
+    """
+    alone = _costs_alone(instance)
+    state, chosen = 0, list[int]()
+
+    def order(index: int) -> tuple[float, int, int]:
+        gain = sum(alone[node] for node in instance.groups[index].nodes) - instance.groups[index].cost
+        return -gain, -instance.members[index].bit_count(), index
+
+    while state != instance.everything:
+        fitting = _fitting(instance, state)
+        if not fitting:
+            raise MavcgError(
+                "greedy fusion leaves nodes that no remaining group covers; add a group for each single node"
+            )
+        index = min(fitting, key=order)
+        chosen.append(index)
+        state |= instance.members[index]
+    return ChosenPath(tuple(chosen), instance.cost_of(chosen), False)
+
+
+def _costs_alone(instance: PathInstance) -> dict[str, float]:
+    """Return the cost of each node unfused; more than all other costs for a node without a group of its own."""
+    most = 1 + sum(abs(group.cost) for group in instance.groups)
+    costs = dict.fromkeys(instance.nodes, most)
+    for group in instance.groups:
+        if len(group.nodes) == 1:
+            costs[group.nodes[0]] = min(costs[group.nodes[0]], group.cost)
+    return costs
+
+
+def _fitting(instance: PathInstance, state: int) -> list[int]:
+    """Return the ready groups with the first node for which there are any. state: set of executed nodes."""
+    for position, indices in enumerate(instance.by_node):
+        if state >> position & 1:
+            continue
+        ready = [i for i in indices if not instance.members[i] & state and not instance.required_nodes[i] & ~state]
+        if ready:
+            return ready
+    return []
 
 
 def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath:

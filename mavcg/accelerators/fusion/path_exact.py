@@ -8,7 +8,7 @@ contain its first node that is not executed, and groups that may have to run bef
 
 import math
 
-from mavcg.accelerators.path_instance import ChosenPath, PathInstance, bits
+from mavcg.accelerators.fusion.path_instance import ChosenPath, PathInstance, bits
 from mavcg.errors import MavcgError
 
 MOST_STATES = 200_000

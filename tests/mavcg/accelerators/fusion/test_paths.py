@@ -5,10 +5,9 @@ from itertools import combinations
 
 import pytest
 
-from mavcg.accelerators.path_exact import cheapest_path
-from mavcg.accelerators.path_greedy import greedy_path, unfused_path
-from mavcg.accelerators.path_instance import ChosenPath, PathInstance, PricedGroup
-from mavcg.accelerators.path_paper import paper_path
+from mavcg.accelerators.fusion.path_exact import cheapest_path
+from mavcg.accelerators.fusion.path_heuristics import greedy_path, paper_path, unfused_path
+from mavcg.accelerators.fusion.path_instance import ChosenPath, PathInstance, PricedGroup
 from mavcg.errors import MavcgError
 
 

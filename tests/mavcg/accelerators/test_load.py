@@ -8,7 +8,7 @@ import pytest
 
 from mavcg.accelerators.concats import Placement, copied_parts, placements
 from mavcg.accelerators.float_reference import arrange_inputs, evaluate_f32
-from mavcg.accelerators.from_graph import xgraph_of
+from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.xgraph import XGraph, operations
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from mavcg.accelerators.matching import LabelledGraph
-from mavcg.accelerators.path_instance import PathInstance, PricedGroup
+from mavcg.accelerators.fusion.matching import LabelledGraph
+from mavcg.accelerators.fusion.path_instance import PathInstance, PricedGroup
 from mavcg.files.decode import read_json
 from mavcg.files.file_types import value_text
 
