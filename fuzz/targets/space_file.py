@@ -6,7 +6,7 @@ from fuzz.targets._files import file_with
 
 PACKAGES = (
     "mavcg.accelerators.explore.space_file",
-    "mavcg.accelerators.explore.space_keys",
+    "mavcg.accelerators.explore.design_space",
     "mavcg.accelerators.explore.board_space",
     "mavcg.accelerators.explore.target_space",
     "mavcg.accelerators.explore.design_space",

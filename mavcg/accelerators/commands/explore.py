@@ -17,6 +17,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mavcg.accelerators.explore.pareto import ObjectiveNames
     from mavcg.accelerators.explore.point_exploration import PointExploration
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it
@@ -133,8 +134,7 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
     """Explore accelerators with the planner. Returns: the document of --json, and a function that prints the report."""
     from mavcg.accelerators.explore.exploration import PLANNED, explore
     from mavcg.accelerators.explore.objectives import DEFAULT_OBJECTIVES, read_objectives
-    from mavcg.accelerators.explore.picture import write_picture
-    from mavcg.accelerators.explore.report import exploration_json, show_exploration
+    from mavcg.accelerators.explore.report import exploration_json, show_exploration, write_picture
     from mavcg.accelerators.explore.space_file import read_space
     from mavcg.accelerators.explore.store import ExplorationStore
     from mavcg.accelerators.explore.workload import workload_of
@@ -165,13 +165,13 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
 class _PointKind(NamedTuple):
     """Points on which networks are predicted or simulated one by one.
 
-    objectives: their names by default. digest: of what results depend on. nothing: what to say if no point is possible.
+    objectives: by default, of `names`. digest: of what results depend on. nothing: what to say if no point is possible.
     """
 
     read_space: Callable[[Path], Any]
     count_points: Callable[[Any], int]
     objectives: str
-    read_objectives: Callable[[str, tuple[str, ...]], tuple[str, ...]]
+    names: "ObjectiveNames"
     explore: Callable[..., "PointExploration[Any, Any]"]
     document: Callable[[Any], dict[str, Any]]
     show: Callable[[Any, "Console"], None]
@@ -181,16 +181,16 @@ class _PointKind(NamedTuple):
 
 
 def _boards() -> _PointKind:
-    from mavcg.accelerators.explore.board_exploration import DEFAULT_OBJECTIVES, explore_boards, read_board_objectives
-    from mavcg.accelerators.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
+    from mavcg.accelerators.explore.board_exploration import DEFAULT_OBJECTIVES, OBJECTIVES, explore_boards
     from mavcg.accelerators.explore.board_space import read_board_space
+    from mavcg.accelerators.explore.point_reports import board_exploration_json, draw_boards, show_board_exploration
     from mavcg.lab.jobs.sources_digest import compiler_digest
 
     return _PointKind(
         read_board_space,
         lambda space: sum(1 for _ in space.boards()),
         DEFAULT_OBJECTIVES,
-        read_board_objectives,
+        OBJECTIVES,
         explore_boards,
         board_exploration_json,
         show_board_exploration,
@@ -201,12 +201,8 @@ def _boards() -> _PointKind:
 
 
 def _targets() -> _PointKind:
-    from mavcg.accelerators.explore.target_exploration import (
-        DEFAULT_OBJECTIVES,
-        explore_targets,
-        read_target_objectives,
-    )
-    from mavcg.accelerators.explore.target_report import draw_targets, show_target_exploration, target_exploration_json
+    from mavcg.accelerators.explore.point_reports import draw_targets, show_target_exploration, target_exploration_json
+    from mavcg.accelerators.explore.target_exploration import DEFAULT_OBJECTIVES, OBJECTIVES, explore_targets
     from mavcg.accelerators.explore.target_space import read_target_space
     from mavcg.accelerators.plans.schedule_cache import fingerprint
 
@@ -214,7 +210,7 @@ def _targets() -> _PointKind:
         read_target_space,
         lambda space: int(space.points),
         DEFAULT_OBJECTIVES,
-        read_target_objectives,
+        OBJECTIVES,
         explore_targets,
         target_exploration_json,
         show_target_exploration,
@@ -226,11 +222,12 @@ def _targets() -> _PointKind:
 
 def _explore_points(kind: _PointKind, options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore boards or targets. Returns: the document of --json, and a function that prints the report."""
+    from mavcg.accelerators.explore.pareto import read_objective_words
     from mavcg.accelerators.explore.store import ExplorationStore
     from mavcg.lab.jobs.open_engine import FEW_TASKS, open_engine
 
     space = kind.read_space(options.space)
-    objectives = kind.read_objectives(options.objective or kind.objectives, tuple(models))
+    objectives = read_objective_words(options.objective or kind.objectives, tuple(models), kind.names)
     is_small = kind.count_points(space) * len(models) <= FEW_TASKS
     with (
         ExplorationStore(options.output) as store,

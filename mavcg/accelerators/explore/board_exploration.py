@@ -21,7 +21,7 @@ from mavcg.accelerators.explore.board_predictions import (
     rows_of,
 )
 from mavcg.accelerators.explore.board_space import BoardPoint, BoardSpace
-from mavcg.accelerators.explore.objective_list import ObjectiveNames, read_objective_list
+from mavcg.accelerators.explore.pareto import ObjectiveNames
 from mavcg.accelerators.explore.point_exploration import (
     Figures,
     NetworksOnPoints,
@@ -43,11 +43,6 @@ BYTE_DOT_PRODUCTS = 2
 
 
 BoardExploration = PointExploration[BoardSpace, BoardPoint]
-
-
-def read_board_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
-    """Parse a list of objectives, such as "latency,power" or "latency:net,energy". Raises: MavcgError."""
-    return tuple(objective.text for objective in read_objective_list(text, networks, OBJECTIVES))
 
 
 def board_figures(point: BoardPoint) -> dict[str, float]:

@@ -6,8 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mavcg.accelerators.explore.design_space import SpaceAxis
-from mavcg.accelerators.explore.space_keys import read_table, read_values
+from mavcg.accelerators.explore.design_space import SpaceAxis, read_table, read_values
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.accelerators.explore.metrics import Metrics
-from mavcg.accelerators.explore.objective_list import ObjectiveNames, read_objective_list
-from mavcg.accelerators.explore.pareto import Floats
+from mavcg.accelerators.explore.pareto import Floats, ObjectiveNames, read_objective_list
 
 OBJECTIVES = ObjectiveNames(("latency", "energy", "traffic"), ("area", "bandwidth", "frequency"), "accelerators")
 DEFAULT_OBJECTIVES = "latency,area,energy"

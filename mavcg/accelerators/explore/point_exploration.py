@@ -14,8 +14,7 @@ import numpy as np
 
 from mavcg.accelerators.explore.design_space import SpaceAxis
 from mavcg.accelerators.explore.exploration import INFEASIBLE, PLANNED, PRUNED
-from mavcg.accelerators.explore.objective_list import ObjectiveNames
-from mavcg.accelerators.explore.pareto import Floats, all_dominated, pareto_front
+from mavcg.accelerators.explore.pareto import Floats, ObjectiveNames, all_dominated, pareto_front
 from mavcg.accelerators.explore.store import ExplorationStore, PointRow
 from mavcg.lab.jobs.engine import Engine
 

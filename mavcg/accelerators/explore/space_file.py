@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mavcg.accelerators.explore.design_space import AXIS_KEYS, MEMORY_KEYS, DesignSpace, SpaceAxis
-from mavcg.accelerators.explore.space_keys import read_table
+from mavcg.accelerators.explore.design_space import AXIS_KEYS, MEMORY_KEYS, DesignSpace, SpaceAxis, read_table
 from mavcg.errors import ProfileError
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.technology import ELEMENT_TYPES

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.accelerators.explore.objective_list import ObjectiveNames, read_objective_list
+from mavcg.accelerators.explore.pareto import ObjectiveNames
 from mavcg.accelerators.explore.point_exploration import (
     Figures,
     NetworksOnPoints,
@@ -36,11 +36,6 @@ _ROUNDING = 1 - 1e-12  # keeps a lower bound below the figure in spite of roundi
 
 
 TargetExploration = PointExploration[TargetSpace, IsaTarget]
-
-
-def read_target_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
-    """Parse a list of objectives, such as "latency,macs" or "latency:squeezenet,memory". Raises: MavcgError."""
-    return tuple(objective.text for objective in read_objective_list(text, networks, OBJECTIVES))
 
 
 def target_figures(target: IsaTarget) -> dict[str, float]:

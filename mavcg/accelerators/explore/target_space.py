@@ -8,8 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from mavcg.accelerators.explore.design_space import SpaceAxis
-from mavcg.accelerators.explore.space_keys import read_table, read_values
+from mavcg.accelerators.explore.design_space import SpaceAxis, read_table, read_values
 from mavcg.accelerators.fusion.plan import SEARCHES
 from mavcg.accelerators.target import WHOLE, IsaTarget, check_sizes, find_target, frequency_of
 from mavcg.errors import ProfileError

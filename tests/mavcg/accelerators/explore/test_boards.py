@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from mavcg.accelerators.explore import board_exploration
 from mavcg.accelerators.explore.board_exploration import (
+    OBJECTIVES,
     BoardExploration,
     board_figures,
     explore_boards,
     network_figures,
-    read_board_objectives,
 )
 from mavcg.accelerators.explore.board_predictions import (
     BoardPrediction,
@@ -29,6 +29,7 @@ from mavcg.accelerators.explore.board_predictions import (
     rows_of,
 )
 from mavcg.accelerators.explore.board_space import BoardSpace, read_board_space
+from mavcg.accelerators.explore.pareto import read_objective_words
 from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.errors import MavcgError
 from mavcg.lab.jobs.engine import LocalEngine
@@ -91,7 +92,7 @@ def explored(
     objectives: str = "latency,energy,power",
 ) -> BoardExploration:
     with ExplorationStore(path) as store:
-        words = read_board_objectives(objectives, tuple(models))
+        words = read_objective_words(objectives, tuple(models), OBJECTIVES)
         return explore_boards(space, models, words, LocalEngine(), store, prune)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.accelerators.explore.objective_list import NamedObjective, ObjectiveNames, read_objective_list
+from mavcg.accelerators.explore.pareto import NamedObjective, ObjectiveNames, read_objective_list
 from mavcg.errors import MavcgError
 
 NAMES = ObjectiveNames(("latency", "energy"), ("cores",), "boards")

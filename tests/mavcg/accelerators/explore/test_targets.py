@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from mavcg.accelerators.build import BuiltProgram, ProgramRequest, build_program
-from mavcg.accelerators.explore.pareto import pareto_front
+from mavcg.accelerators.explore.pareto import pareto_front, read_objective_words
 from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.target_exploration import (
+    OBJECTIVES,
     TargetExploration,
     explore_targets,
-    read_target_objectives,
 )
 from mavcg.accelerators.explore.target_space import read_target_space
 from mavcg.accelerators.target import IsaTarget
@@ -77,7 +77,7 @@ def explored(
 ) -> TargetExploration:
     (folder / "space.toml").write_text(text)
     space = read_target_space(folder / "space.toml")
-    words = read_target_objectives(objectives, tuple(models))
+    words = read_objective_words(objectives, tuple(models), OBJECTIVES)
     with store or ExplorationStore(None) as kept:
         return explore_targets(space, models, words, LocalEngine(), kept, prune)
 
@@ -177,7 +177,7 @@ def test_impossible_spaces(tmp_path: Path, old: str, new: str, message: str) -> 
 @pytest.mark.parametrize("text", ["speed", "macs:first", "latency:third", "latency,latency", "area"])
 def test_objectives_that_are_none(text: str) -> None:
     with pytest.raises(MavcgError, match="--objective"):
-        read_target_objectives(text, ("first", "second"))
+        read_objective_words(text, ("first", "second"), OBJECTIVES)
 
 
 @pytest.mark.long
