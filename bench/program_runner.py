@@ -15,10 +15,9 @@ import numpy as np
 from llvmlite import ir
 
 from bench.jit import Compiled
-from mavcg.choose.lowering.count_words import hold_counts
+from mavcg.choose.lowering.context_memory import hold_in_context
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
-from mavcg.choose.lowering.state_memory import hold_states
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.load import import_model
@@ -68,7 +67,7 @@ class ProgramRunner:
     def __init__(
         self, lowered: LoweredGraph, machine: Machine, parts: int = 2, kernels: KernelAddresses | None = None
     ) -> None:
-        model = hold_states(hold_counts(plan_lowered(lowered)))
+        model = hold_in_context(plan_lowered(lowered))
         self.program, self.parts = model.program, parts
         self.kernels = compiled(lowered.specs, machine) if kernels is None else kernels
         self.constants = GuardedMemory(pack_weights(model.memory, lowered.graph.constants).tobytes())

@@ -11,11 +11,10 @@ from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lengths.any_length import count_lengths, lower_any_length
-from mavcg.choose.lowering.count_words import hold_counts
+from mavcg.choose.lowering.context_memory import hold_in_context, without_state_copies
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large, divide_rows_of, division_within
-from mavcg.choose.lowering.state_memory import hold_states, without_state_copies
 from mavcg.choose.lowering.step_list import make_step_list, plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
@@ -200,7 +199,7 @@ def choose_threads(plan: Plan, context: PlanContext) -> Plan:
 def place_states(plan: Plan, context: PlanContext) -> Plan:
     """Move the states and the lengths that a run decides from the signature to the context, last, because it depends on
     the order of all steps."""
-    held = hold_states(hold_counts(plan))
+    held = hold_in_context(plan)
     if held.program.states:
         dump("place_states", "".join(f"{state}\n" for state in held.program.states))
     return held

@@ -1,6 +1,7 @@
 """The engine's step list with the address of every operand, from which a model library's C tables are written."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from mavcg.graph import TensorType
 from mavcg.specs.count import Count, Dimension
@@ -195,3 +196,11 @@ class Program:
     dimensions: tuple[Dimension, ...] = ()
     loops: tuple[ProgramLoop, ...] = ()
     counted: int = 0
+
+    def with_addresses(self, change: Callable[[OperandAddress], OperandAddress]) -> "Program":
+        """Return the program with the address that `change` returns for each operand's of its steps and phases."""
+        return replace(
+            self,
+            steps=tuple(replace(step, operands=tuple(map(change, step.operands))) for step in self.steps),
+            phases=tuple(replace(phase, operands=tuple(map(change, phase.operands))) for phase in self.phases),
+        )

@@ -13,8 +13,8 @@ from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, step_r
 from mavcg.choose.lengths.same_graph import in_order
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs
 from mavcg.choose.lengths.samples import fit_count, lengths_text
+from mavcg.choose.lowering.context_memory import without_state_copies
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
-from mavcg.choose.lowering.state_memory import without_state_copies
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.ops.loops import LoopRange

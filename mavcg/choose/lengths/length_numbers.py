@@ -128,6 +128,5 @@ def without_length_inputs(program: Program, dimensions: Sequence[Dimension]) -> 
     def in_context(operand: OperandAddress) -> OperandAddress:
         return words.get(operand.index, operand) if operand.base == "input" else operand
 
-    steps = tuple(replace(step, operands=tuple(map(in_context, step.operands))) for step in program.steps)
     inputs = tuple(tensor for i, tensor in enumerate(program.inputs) if i not in words)
-    return replace(program, inputs=inputs, steps=steps)
+    return replace(program.with_addresses(in_context), inputs=inputs)

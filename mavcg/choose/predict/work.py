@@ -4,10 +4,9 @@ from bisect import bisect_right
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
-from mavcg.choose.lowering.count_words import counted_address, first_count
+from mavcg.choose.lowering.context_memory import context_address
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import tensor_address
-from mavcg.choose.lowering.state_memory import held_address
 from mavcg.choose.plan import Plan
 from mavcg.kernels.primitives.registry import scenario_of
 from mavcg.specs.kernel import KernelSpec, View
@@ -224,7 +223,7 @@ def _places(model: Plan, names: tuple[str, ...]) -> dict[OperandAddress, tuple[s
         if not name or name not in storage.locations:
             continue
         address = tensor_address(name, model.lowered, model.memory.arena)
-        address = held_address(counted_address(address, first_count(model.lowered.graph)), model.program.states)
+        address = context_address(address, model.lowered.graph, model.program.states)
         by_address[address] = (name, storage.locations[name].view)
     return by_address
 

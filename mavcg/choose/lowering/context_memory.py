@@ -1,14 +1,15 @@
-"""Places a graph's states in a context: they leave the signature, and are updated in place where the order allows it.
+"""Places a graph's states, and lengths that a run decides, in a context: they leave the signature of the program.
 
-Until here a state is an input and an output, as two buffers of the caller. A run that would write the output's buffer
-only after its last read of the input's needs one buffer for both. Other states have two copies, which change places
-after each run, so that nothing is copied.
+A length is a word of the context. Until here a state is an input and an output, as two buffers of the caller. A run
+that would write the output's buffer only after its last read of the input's needs one buffer for both. Other states
+have two copies, which change places after each run, so that nothing is copied.
 """
 
 from dataclasses import replace
 
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.plan import Plan
+from mavcg.graph import Graph
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.memory.arena import align_size
 from mavcg.memory.storage import IN_PLACE
@@ -27,7 +28,7 @@ def without_state_copies(lowered: LoweredGraph) -> LoweredGraph:
     """Return the lowered graph without copies of a whole state from its old value to its new one.
 
     Such a copy precedes a scatter, as of new rows into a cache. Where it alone reads the old value, and nothing
-    accesses the new one before it, both are one buffer (hold_states), so that only what is scattered is written. A
+    accesses the new one before it, both are one buffer (hold_in_context), so that only what is scattered is written. A
     graph with loops, which repeat their steps, stays as it is.
     """
     places, steps = lowered.storage.locations, lowered.steps
@@ -55,7 +56,17 @@ def _copies_in_place(lowered: LoweredGraph, number: int) -> bool:
     return source + spec.source_offset == target + spec.target_offset and spec.nest.strides[0] == spec.nest.strides[1]
 
 
-def hold_states(plan: Plan) -> Plan:
+def hold_in_context(plan: Plan) -> Plan:
+    """Return the plan with the graph's states and counts in the context; unchanged without any."""
+    return _hold_states(_hold_counts(plan))
+
+
+def context_address(address: OperandAddress, graph: Graph, states: tuple[ProgramState, ...]) -> OperandAddress:
+    """Return an address among the graph's inputs and outputs as one of a program whose context holds its states."""
+    return _held_address(_counted_address(address, _first_count(graph)), states)
+
+
+def _hold_states(plan: Plan) -> Plan:
     """Return the plan with the graph's states in the context; unchanged without states."""
     graph, program = plan.lowered.graph, plan.program
     if not graph.states:
@@ -73,18 +84,12 @@ def hold_states(plan: Plan) -> Plan:
     swapped = end - start
     made = tuple(states)
     reads, writes = ({pair[end] for pair in pairs} for end in (0, 1))
-
-    def held_of(operands: tuple[OperandAddress, ...]) -> tuple[OperandAddress, ...]:
-        return tuple([held_address(operand, made) for operand in operands])
-
     return replace(
         plan,
         program=replace(
-            program,
+            program.with_addresses(lambda address: _held_address(address, made)),
             inputs=tuple(tensor for i, tensor in enumerate(program.inputs) if i not in reads),
             outputs=tuple(tensor for i, tensor in enumerate(program.outputs) if i not in writes),
-            steps=tuple(replace(step, operands=held_of(step.operands)) for step in program.steps),
-            phases=tuple(replace(phase, operands=held_of(phase.operands)) for phase in program.phases),
             states=made,
             state_bytes=end + swapped,
             swapped_bytes=swapped,
@@ -92,7 +97,7 @@ def hold_states(plan: Plan) -> Plan:
     )
 
 
-def held_address(address: OperandAddress, states: tuple[ProgramState, ...]) -> OperandAddress:
+def _held_address(address: OperandAddress, states: tuple[ProgramState, ...]) -> OperandAddress:
     """Return an address among the graph's inputs and outputs as one of a program whose context holds these states."""
     if not states or address.base not in ("input", "output"):
         return address
@@ -105,6 +110,36 @@ def held_address(address: OperandAddress, states: tuple[ProgramState, ...]) -> O
             return OperandAddress("state", state.offset + address.offset, copy, address.strides)
         before += number < address.index
     return replace(address, index=address.index - before)
+
+
+def _hold_counts(plan: Plan) -> Plan:
+    """Return the plan with the graph's counts, its last outputs, in the context; unchanged without counts."""
+    graph, program = plan.lowered.graph, plan.program
+    if not graph.counts:
+        return plan
+    counts = list(dict.fromkeys(count.count for count in graph.counts))
+    first = _first_count(graph)
+    of_output = {count.output: count for count in graph.counts}
+    outputs = tuple(
+        replace(tensor, counted_axis=of_output[name].axis, counted=counts.index(of_output[name].count))
+        if name in of_output
+        else tensor
+        for name, tensor in zip(graph.outputs[:first], program.outputs[:first], strict=True)
+    )
+    held = program.with_addresses(lambda address: _counted_address(address, first))
+    return replace(plan, program=replace(held, outputs=outputs, counted=len(counts)))
+
+
+def _first_count(graph: Graph) -> int:
+    """Return the number of the first output that the caller does not see."""
+    return len(graph.outputs) - len({count.count for count in graph.counts})
+
+
+def _counted_address(address: OperandAddress, first: int) -> OperandAddress:
+    """Return an address among the graph's outputs as one of a program whose outputs from `first` on are counts."""
+    if address.base != "output" or address.index < first:
+        return address
+    return OperandAddress("counted", address.offset, address.index - first)
 
 
 def updates_in_place(lowered: LoweredGraph, program: Program, read: int, written: int) -> bool:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
+from mavcg.choose.lowering.context_memory import hold_in_context, updates_in_place, without_state_copies
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.choose.lowering.state_memory import hold_states, updates_in_place, without_state_copies
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Array, Graph, GraphState, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -28,7 +28,7 @@ KIND = TensorType("f32", (2, 3, 4))
 
 
 def program_of(graph: Graph) -> Program:
-    return hold_states(plan_lowered(without_state_copies(lower_graph(graph, PACKING)))).program
+    return hold_in_context(plan_lowered(without_state_copies(lower_graph(graph, PACKING)))).program
 
 
 def in_place(*nodes: str) -> bool:
@@ -252,7 +252,7 @@ def test_states_of_a_program_by_parts_of_rows() -> None:
     parts = plan_within(whole, (whole.program.arena_bytes + refused.value.least_bytes) // 2)
     assert parts.program.phases and parts.program.arena_bytes < whole.program.arena_bytes
     runners = [ProgramRunner(lowered, host_machine()) for _ in range(2)]
-    runners[1].program = hold_states(parts).program
+    runners[1].program = hold_in_context(parts).program
     runners[1].states = type(runners[1].states)(bytes(runners[1].program.state_bytes))
     rng = np.random.default_rng(3)
     for _ in range(4):
