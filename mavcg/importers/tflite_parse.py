@@ -1,25 +1,18 @@
-"""Parser of TFLite files to checked plain values (tflite_model.py).
+"""Parser of TFLite files to checked plain values (tflite_model.py): subgraphs, their operators and tensors.
 
-The file is not trusted. Flatbuffers' accessors follow any offset; accesses outside of the file, and contradictions
-between its parts, become an error that names the location. Lengths are compared with the file's size before use.
+The file is not trusted (tflite_tables.py). Contradictions between its parts become an error that names the location.
 """
 
-import math
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-
-from mavcg.errors import MavcgError, import_problem
-from mavcg.graph import DTYPES, Array
-from mavcg.importers.tflite_blocks import read_blocks, with_blocks
-from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shorten_name
-from mavcg.importers.tflite_sparse import SparseData, read_layout
-from mavcg.reference.block_weights import unpack_signed_bits
+from mavcg.errors import MavcgError
+from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, shorten_name
+from mavcg.importers.tflite_tables import DAMAGE, TfliteTables
+from mavcg.importers.tflite_tensors import read_blocks, read_tensor, with_blocks
 
 CUSTOM_OPTIONS = "CustomOptions"
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
@@ -29,43 +22,8 @@ RUNS: Mapping[str, tuple[str, ...]] = {  # options that are numbers of subgraphs
     "IF": ("ThenSubgraphIndex", "ElseSubgraphIndex"),
     "WHILE": ("CondSubgraphIndex", "BodySubgraphIndex"),
 }
-MOST_TABLES = 1 << 16  # maximum tensors, operators, buffers or subgraphs of a file
 MOST_COMPARED = 1 << 18  # maximum tensors of the subgraphs beside the main one
 MOST_IN_BODIES = 1 << 17  # maximum tensors and operators of the subgraphs that operators run
-MOST_INTS = 1 << 16  # maximum entries of a list: a shape, an operator's inputs, scales
-MOST_RANK = 16
-_READS_PER_BYTE = 4  # maximum bytes of lists and names that are read per byte of the file: tables may share them
-_FEWEST_READS = 1 << 16
-
-# TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, ...; constants of int4 are
-# i8
-DTYPE_NAMES: Mapping[int, str] = {
-    0: "f32",
-    1: "f16",
-    2: "i32",
-    3: "u8",
-    4: "i64",
-    6: "bool",
-    7: "i16",
-    9: "i8",
-    10: "f64",
-    12: "u64",
-    15: "u32",
-    16: "u16",
-}
-_INT4 = 17  # TensorType
-_DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
-_T = TypeVar("_T")
-
-
-def tflite_module() -> Any:
-    """Return the tflite package. Raises: MavcgError if it is not installed."""
-    try:
-        import tflite
-    except ImportError as error:
-        absent = f"TFLite files need the tflite package ({error}); pip install mavcg[models]"
-        raise import_problem(error, absent) from error
-    return tflite
 
 
 def parse_model(data: bytes) -> TfliteModel:
@@ -74,28 +32,19 @@ def parse_model(data: bytes) -> TfliteModel:
         raise MavcgError(
             f"is not a TFLite file, or is cut short: {len(data)} bytes, with {data[4:8]!r} where {MARK!r} should stand"
         )
-    return _FlatBufferReader(data, tflite_module()).model()
+    return _ModelReader(data).model()
 
 
-class _FlatBufferReader:
-    """A reader of one file. location: the part that is being read, for error messages."""
-
-    def __init__(self, data: bytes, tflite: Any) -> None:
-        self.data = data
-        self.tflite = tflite
-        self.location = "the header"
-        self.left = _READS_PER_BYTE * len(data) + _FEWEST_READS
+class _ModelReader(TfliteTables):
+    """A reader of one file's subgraphs and operators."""
 
     def model(self) -> TfliteModel:
         try:
             return self._model()
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise MavcgError(
                 f"{self.location}: points beyond the end of the file, or cannot be read; the file is damaged"
             ) from error
-
-    def fail(self, problem: str) -> MavcgError:
-        return MavcgError(f"{self.location}: {problem}; the file is damaged")
 
     def _model(self) -> TfliteModel:
         model = self.tflite.Model.GetRootAs(self.data, 0)
@@ -141,7 +90,7 @@ class _FlatBufferReader:
         self.location = f"{where}'s inputs and outputs"
         inputs, outputs = self.ints(graph, "Inputs"), self.ints(graph, "Outputs")
         tensors = self.tables(
-            graph.Tensors, graph.TensorsLength(), "tensor", lambda table, i: self.tensor(table, i, buffers)
+            graph.Tensors, graph.TensorsLength(), "tensor", lambda table, i: read_tensor(self, table, i, buffers)
         )
         for i, read in enumerate(tensors):
             self.location = read.label
@@ -180,51 +129,6 @@ class _FlatBufferReader:
             if not least <= index < tensors:
                 raise self.fail(f"refers to tensor {index}, but there are {tensors}")
 
-    def count(self, length: int, label: str) -> int:
-        """Check and return a number of tables, each of which has an offset of 4 bytes in the file."""
-        if length > MOST_TABLES or length * 4 > len(self.data):
-            raise MavcgError(
-                f"the file declares {length} {label}; at most {MOST_TABLES} are read, "
-                f"and {len(self.data)} bytes must hold them; the file is damaged"
-            )
-        return length
-
-    def tables(self, get: Callable[[int], Any], length: int, label: str, read: Callable[[Any, int], _T]) -> list[_T]:
-        tables = []
-        for i in range(self.count(length, f"{label}s")):
-            self.location = f"{label} {i}"
-            tables.append(read(get(i), i))
-        return tables
-
-    def text(self, data: bytes | None) -> str:
-        """Return a name, on one line."""
-        self.take(len(data or b""))
-        text = (data or b"").decode("utf-8", "replace")
-        return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-    def take(self, count: int) -> None:
-        """Count bytes that are copied out of the file. Raises: MavcgError if tables share so much that a small file
-        would fill the memory."""
-        self.left -= count
-        if self.left < 0:
-            raise self.fail(
-                f"names and lists that several tables share make more than {_READS_PER_BYTE} times the file"
-            )
-
-    def vector(self, table: Any, name: str) -> Array:
-        """Return a list of numbers."""
-        if getattr(table, name + "IsNone")():
-            return np.zeros(0, np.int64)
-        length = getattr(table, name + "Length")()
-        if length > MOST_INTS:
-            raise self.fail(f"{name} has {length} entries; at most {MOST_INTS} are read")
-        numbers = np.asarray(getattr(table, name + "AsNumpy")())
-        self.take(numbers.nbytes)
-        return numbers
-
-    def ints(self, table: Any, name: str) -> tuple[int, ...]:
-        return tuple(self.vector(table, name).tolist())
-
     def code(self, table: Any, i: int) -> str:
         """Return the name of an operator. Codes up to 127 may be in the older field only."""
         number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
@@ -240,94 +144,6 @@ class _FlatBufferReader:
                 raise self.fail(f"{length} bytes at {start} end after the {len(self.data)} bytes of the file")
             return memoryview(self.data)[start : start + length]
         return memoryview(table.DataAsNumpy()) if table.DataLength() else memoryview(b"")
-
-    def tensor(self, table: Any, i: int, buffers: list[memoryview]) -> TfliteTensor:
-        name = self.text(table.Name())
-        self.location = f"tensor {i} '{shorten_name(name)}'"
-        number = table.Type()
-        dtype = DTYPE_NAMES.get(number, "")
-        kinds = {value: key for key, value in vars(self.tflite.TensorType).items() if not key.startswith("_")}
-        shape, signature = self.ints(table, "Shape"), self.ints(table, "ShapeSignature")
-        if len(shape) > MOST_RANK:
-            raise self.fail(f"{len(shape)} dimensions; at most {MOST_RANK} are read")
-        free = tuple(d for d, length in enumerate(signature or shape) if length == -1)
-        if len(signature) not in (0, len(shape)) or any(n < 0 and d not in free for d, n in enumerate(shape)):
-            raise self.fail(f"its shape {list(shape)} contradicts its signature {list(signature)}")
-        if table.Buffer() >= len(buffers):
-            raise self.fail(f"refers to buffer {table.Buffer()}, but there are {len(buffers)}")
-        raw, sparsity = buffers[table.Buffer()], table.Sparsity()
-        if number == _INT4 and len(raw) and sparsity is None:
-            dtype, raw = "i8", self.unpack(raw, shape)
-        return TfliteTensor(
-            i,
-            name,
-            dtype,
-            str(kinds.get(number, f"type {number}")).lower(),
-            shape,
-            free,
-            self.quant(table.Quantization(), shape, dtype),
-            self.constant(raw, dtype, shape) if len(raw) and dtype and sparsity is None else None,
-            bool(table.IsVariable()),
-            self.sparse(raw, dtype, sparsity) if dtype and sparsity is not None else None,
-            # An empty shape is a scalar's or, without HasRank, an unknown one; some converters write 0 for unknown.
-            tuple(n if n > 0 and d not in free else None for d, n in enumerate(shape))
-            if shape or table.HasRank()
-            else None,
-        )
-
-    def sparse(self, raw: memoryview, dtype: str, sparsity: Any) -> SparseData:
-        if len(raw) % DTYPES[dtype].itemsize:
-            raise self.fail(f"{len(raw)} bytes are not a whole number of elements of {dtype}")
-        layout = read_layout(sparsity, self.tflite, len(self.data), self.take)
-        return SparseData(layout, self.constant(raw, dtype, (len(raw) // DTYPES[dtype].itemsize,)))
-
-    def unpack(self, raw: memoryview, shape: tuple[int, ...]) -> memoryview:
-        """Return numbers of 4 bits in a byte each."""
-        count = math.prod(shape)
-        if len(raw) != (count + 1) // 2:
-            raise self.fail(f"int4{list(shape)} takes {(count + 1) // 2} bytes; its buffer has {len(raw)}")
-        self.take(count)
-        return memoryview(unpack_signed_bits(np.frombuffer(raw, np.uint8), 4, count).tobytes())
-
-    def constant(self, raw: memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
-        kind = DTYPES[dtype]
-        required = kind.itemsize
-        for length in shape:
-            required *= length  # Python integers do not overflow
-        if required != len(raw):
-            raise self.fail(f"{dtype}{list(shape)} takes {required} bytes; its buffer has {len(raw)}")
-        if dtype == "bool":
-            self.take(len(raw))
-            return np.asarray(np.frombuffer(raw, np.uint8).reshape(shape) != 0)
-        stored = np.frombuffer(raw, kind.newbyteorder("<"))
-        if not stored.flags.aligned:
-            self.take(len(raw))  # NumPy needs elements aligned to their size; other data is copied
-        return np.require(stored, requirements="A").reshape(shape)
-
-    def quant(self, table: Any, shape: tuple[int, ...], dtype: str) -> Quant | None:
-        """Return a tensor's quantization; None if it has none, or only the range of real numbers."""
-        if table is None or table.ScaleIsNone() or not table.ScaleLength() or dtype.startswith("f"):
-            return None
-        scale = self.vector(table, "Scale").astype(np.float32)
-        zero = self.vector(table, "ZeroPoint").astype(np.int64)
-        axis = table.QuantizedDimension()
-        if scale.size == 1:
-            axis = 0
-        elif not 0 <= axis < len(shape) or shape[axis] != scale.size:
-            raise self.fail(f"{scale.size} scales do not match dimension {axis} of {list(shape)}")
-        if not zero.size:
-            zero = np.zeros(scale.size, np.int64)
-        if zero.size == 1:
-            zero = np.repeat(zero, scale.size)
-        if zero.size != scale.size:
-            raise self.fail(f"{scale.size} scales, but {zero.size} zero points")
-        if not bool((np.isfinite(scale) & (scale > 0)).all()):
-            raise self.fail("a scale is not a positive number")
-        if dtype:
-            limits = np.iinfo(DTYPES[dtype]) if dtype != "bool" else np.iinfo(np.uint8)
-            if int(zero.min()) < limits.min or int(zero.max()) > limits.max:
-                raise self.fail(f"a zero point is outside of the range of {dtype}")
-        return Quant(scale, zero, axis)
 
     def operator(self, table: Any, i: int, codes: list[str]) -> TfliteOperator:
         if table.OpcodeIndex() >= len(codes):

@@ -6,13 +6,14 @@ n + k - 1). A dense level has all positions; a compressed level lists the stored
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers.tflite_tables import TfliteTables
 
 _INDEX_VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}  # schema.fbs, SparseIndexVector
 
@@ -127,44 +128,41 @@ def _check_compressed(segments: Array, indices: Array, parents: int, size: int) 
         raise ValueError(f"indices of a compressed level do not rise, or are outside of 0 to {size - 1}")
 
 
-def read_layout(table: Any, tflite: Any, most: int, take: Callable[[int], None]) -> SparseLayout:
-    """Return the layout in a flatbuffer's SparsityParameters.
-
-    most: maximum entries of a list. take: counts the bytes of each list. Raises: ValueError for a longer list, or an
-    unknown form.
-    """
-    order = tuple(_numbers(table, "TraversalOrder", most, take).tolist())
-    block_map = tuple(_numbers(table, "BlockMap", most, take).tolist())
+def read_layout(table: Any, file: TfliteTables) -> SparseLayout:
+    """Return the layout in a flatbuffer's SparsityParameters. Raises: ValueError for a list that is longer than the
+    file, or an unknown form."""
+    order = tuple(_numbers(table, "TraversalOrder", file).tolist())
+    block_map = tuple(_numbers(table, "BlockMap", file).tolist())
     count = table.DimMetadataLength()
     if count != len(order):
         raise ValueError(f"{count} levels, but an order of {len(order)}")
-    levels = (_read_level(table.DimMetadata(i), tflite, most, take) for i in range(count))
+    levels = (_read_level(table.DimMetadata(i), file) for i in range(count))
     return SparseLayout(order, block_map, tuple(levels))
 
 
-def _read_level(table: Any, tflite: Any, most: int, take: Callable[[int], None]) -> SparseLevel:
+def _read_level(table: Any, file: TfliteTables) -> SparseLevel:
     form = table.Format()
-    if form == tflite.DimensionType.DENSE:
+    if form == file.tflite.DimensionType.DENSE:
         return SparseLevel(table.DenseSize())
-    if form != tflite.DimensionType.SPARSE_CSR:
+    if form != file.tflite.DimensionType.SPARSE_CSR:
         raise ValueError(f"a level of unknown form {form}")
-    segments = _index_vector(table.ArraySegmentsType(), table.ArraySegments(), tflite, most, take)
-    return SparseLevel(0, segments, _index_vector(table.ArrayIndicesType(), table.ArrayIndices(), tflite, most, take))
+    segments = _index_vector(table.ArraySegmentsType(), table.ArraySegments(), file)
+    return SparseLevel(0, segments, _index_vector(table.ArrayIndicesType(), table.ArrayIndices(), file))
 
 
-def _index_vector(kind: int, at: Any, tflite: Any, most: int, take: Callable[[int], None]) -> Array:
+def _index_vector(kind: int, at: Any, file: TfliteTables) -> Array:
     if kind not in _INDEX_VECTORS or at is None:
         raise ValueError(f"a list of unknown kind {kind}")
-    vector = getattr(tflite, _INDEX_VECTORS[kind])()
+    vector = getattr(file.tflite, _INDEX_VECTORS[kind])()
     vector.Init(at.Bytes, at.Pos)
-    return _numbers(vector, "Values", most, take)
+    return _numbers(vector, "Values", file)
 
 
-def _numbers(table: Any, name: str, most: int, take: Callable[[int], None]) -> Array:
+def _numbers(table: Any, name: str, file: TfliteTables) -> Array:
     if getattr(table, name + "IsNone")():
         return np.zeros(0, np.int64)
-    if getattr(table, name + "Length")() > most:
-        raise ValueError(f"{name} has more than {most} entries")
+    if getattr(table, name + "Length")() > len(file.data):
+        raise ValueError(f"{name} has more than {len(file.data)} entries")
     numbers = np.asarray(getattr(table, name + "AsNumpy")())
-    take(numbers.nbytes)
+    file.take(numbers.nbytes)
     return numbers.astype(np.int64)

@@ -100,7 +100,7 @@ class TfliteCall(NodeCall):
         quant = tensor.quant
         assert quant is not None
         if quant.block:
-            assert value.known is not None  # tflite_blocks.py
+            assert value.known is not None  # tflite_tensors.py
             blocks = Quantised(value.known, quant.scale, quant.zero.astype(np.int8), quant.axis, quant.block)
             return Value(TensorType("f32", value.shape), quantised=blocks, stem=value.stem)
         if quant.scale.size > 1 and (quant.axis >= value.rank or value.shape[quant.axis] != quant.scale.size):
