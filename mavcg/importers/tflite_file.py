@@ -6,7 +6,7 @@ only move elements move 8-bit numbers. Inputs and outputs keep their types.
 """
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +15,14 @@ from types import MappingProxyType
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
+from mavcg.graph import DTYPES, Array, Graph
 from mavcg.importers.call import results_of
-from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
+from mavcg.importers.declared_shapes import DeclaredShapes
 from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LEAST_TRIPS, LISTED, MOST_NODES, UnsupportedOp
 from mavcg.importers.tflite_control import CONTROL, FlowSubgraph
-from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
+from mavcg.importers.tflite_inputs import declared_shapes, input_and_output_names, input_types
+from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor
 from mavcg.importers.tflite_ops.call import Handler, TfliteCall, scale_and_zero
 from mavcg.importers.tflite_ops.recurrent import KEEPERS
 from mavcg.importers.tflite_ops.table import HANDLERS
@@ -133,7 +134,7 @@ class TfliteImport:
 
     def run(self, operator: TfliteOperator, variables: Variables, names: Sequence[str]) -> None:
         """Add an operator to the graph; one on variables changes these. Raises: MavcgError as `convert`."""
-        location = f"node '{operator_label(self.model, operator)}' ({operator.op})"
+        location = f"node '{self.model.label(operator)}' ({operator.op})"
         if operator.op == VAR_HANDLE:
             variables.handle(operator)
         elif operator.op == READ_VARIABLE and len(operator.outputs) == 1:
@@ -147,62 +148,12 @@ class TfliteImport:
 
     def add_inputs(self) -> list[str]:
         """Add the inputs to the graph; return the names of inputs and outputs. Raises: MavcgError as graph."""
-        model = self.model
-        if len(set(model.inputs)) != len(model.inputs):
-            raise MavcgError("a tensor that is an input twice; the file is damaged")
-        names = _names(model)
-        inputs = names[: len(model.inputs)]
-        for name in self.shapes:
-            if name not in inputs:
-                raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(inputs) or 'none'}")
-        free = [FreeInput(name, dims) for name, dims in map(self.dims_of_input, model.inputs, inputs) if "" in dims]
-        if free:
-            raise free_dimensions_error(free)
-        for index, name in zip(model.inputs, inputs, strict=True):
-            tensor = model.tensors[index]
-            type = TensorType(_dtype(tensor), self.input_shape(tensor, name))
+        names = input_and_output_names(self.model)
+        types = input_types(self.model, names, self.shapes)
+        for (index, type), name in zip(types.items(), names, strict=False):
             self.values[index] = Value(type, self.emitter.builder.input(name, type))
-        self.declared = self.declared_shapes()
+        self.declared = declared_shapes(self.model, types, self.shapes)
         return names
-
-    def declared_shapes(self) -> DeclaredShapes:
-        """Return the shapes of tensors in the file that the inferred ones must match."""
-        tensors = self.model.tensors
-        pairs = [(tensors[index], self.values[index].shape) for index in self.model.inputs]
-        other = [(tensor.declared or (), shape) for tensor, shape in pairs if tensor.shape != shape]
-        changed = any(d is not None and d != n for dims, shape in other for d, n in zip(dims, shape, strict=False))
-        dims: dict[Hashable, Dims] = {t.index: t.declared for t in tensors if t.declared is not None}
-        return DeclaredShapes(dims, compared_shapes(self.shapes, bool(other), changed))
-
-    def dims_of_input(self, index: int, name: str) -> tuple[str, tuple[int | str, ...]]:
-        """Return an input's name and its dimensions, "" for one whose length has to be given.
-
-        A free dimension has no names in these files; one with a length of 2 or more has it as its default.
-        """
-        tensor = self.model.tensors[index]
-        if name in self.shapes:
-            return name, self.shapes[name]
-        return name, tuple(
-            "" if d in tensor.free and d > 0 and n < 2 else 1 if n < 0 else n for d, n in enumerate(tensor.shape)
-        )
-
-    def input_shape(self, tensor: TfliteTensor, name: str) -> tuple[int, ...]:
-        """Return an input's shape, from `shapes` or else the file. Raises: MavcgError for a shape that cannot be."""
-        shape = self.shapes.get(name)
-        if shape is None:
-            shape = tuple(1 if n < 0 else n for n in tensor.shape)
-        elif len(shape) != len(tensor.shape):
-            raise MavcgError(
-                f"--shape {name}={'x'.join(map(str, shape))}: the file has {len(tensor.shape)} dimensions there"
-            )
-        total = DTYPES[_dtype(tensor)].itemsize
-        for length in shape:
-            total *= length  # Python integers do not overflow
-        if any(n < 0 for n in shape) or total > LARGEST_TENSOR_BYTES:
-            raise MavcgError(
-                f"input '{name}': {list(shape)} takes {total} bytes; at most {LARGEST_TENSOR_BYTES}, none negative"
-            )
-        return shape
 
     def value(self, index: int, reader: str) -> Value:
         """Return the value of a tensor that an operator or output reads. reader: its name, for messages.
@@ -212,7 +163,7 @@ class TfliteImport:
         if index in self.values:
             return self.values[index]
         tensor = self.model.tensors[index]
-        dtype = _dtype(tensor)
+        dtype = tensor.element_type
         if tensor.variable:
             raise UnsupportedOp(
                 f"{reader}: {tensor.label} keeps its value from one run to the next; supported: models without state"
@@ -231,7 +182,7 @@ class TfliteImport:
 
     def dense(self, tensor: TfliteTensor, sparse: SparseData) -> Array:
         """Return a sparse constant as a dense array. Raises: MavcgError if it is damaged, or too large, or all are."""
-        total = DTYPES[_dtype(tensor)].itemsize * math.prod(tensor.shape)
+        total = DTYPES[tensor.element_type].itemsize * math.prod(tensor.shape)
         if any(n < 0 for n in tensor.shape) or total > LARGEST_BYTES:
             raise MavcgError(
                 f"{tensor.label}: {list(tensor.shape)} takes {total} bytes; at most {LARGEST_BYTES} of a tensor that "
@@ -259,7 +210,7 @@ class TfliteImport:
         if self.expansion.count > MOST_NODES:
             raise MavcgError(f"more than {MOST_NODES} operators once control flow is expanded; too large a model")
         results = tuple(self.model.tensors[i] for i in operator.outputs)
-        origin = operator_label(self.model, operator)
+        origin = self.model.label(operator)
         location = f"node '{origin}' ({operator.op})"
         handler = HANDLERS.get(operator.op) or self.control(operator, location)
         call = TfliteCall(
@@ -321,7 +272,7 @@ class TfliteImport:
             raise MavcgError(f"{location}: {len(model.inputs)} inputs for {len(given)} values; the file is damaged")
         for index, value in zip(model.inputs, given, strict=True):
             tensor = model.tensors[index]
-            if _dtype(tensor) != value.dtype:
+            if tensor.element_type != value.dtype:
                 raise MavcgError(f"{location}: {value.type} for {tensor.label} of {tensor.kind}; the file is damaged")
         with self.expansion.enter_body(location):
             self.values = known | dict(zip(model.inputs, given, strict=True))
@@ -332,15 +283,9 @@ class TfliteImport:
         return results
 
 
-def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:
-    """Return the name of an operator in errors and reports: its first result's, or its own if it has none."""
-    name = model.tensors[operator.outputs[0]].name if operator.outputs else operator.op
-    return f"{operator.index}:{shorten_name(name)}"
-
-
 def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
     """Return a result in the file's type of its tensor: real numbers are quantized for an 8-bit tensor."""
-    dtype = _dtype(tensor)
+    dtype = tensor.element_type
     if tensor.eight_bit and value.dtype == "f32":
         assert tensor.quant is not None
         scale, zero = scale_and_zero(tensor.quant, dtype)
@@ -350,27 +295,6 @@ def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
     if dtype != value.dtype:
         raise call.fail(f"its result is {value.type} where the file says that {tensor.label} is {tensor.kind}")
     return value
-
-
-def _dtype(tensor: TfliteTensor) -> str:
-    """Return a tensor's element type. Raises: UnsupportedOp for a type that graphs do not have."""
-    if not tensor.dtype:
-        raise UnsupportedOp(f"{tensor.label}: elements of type {tensor.kind}; supported: {', '.join(DTYPES)}")
-    return tensor.dtype
-
-
-def _names(model: TfliteModel) -> list[str]:
-    """Return the names of the inputs, then of the outputs: as in the file, with a number appended to a repeated name.
-
-    A tensor that is an input and an output has one name, also for its first use as an output.
-    """
-    of_inputs = fresh_names((), [model.tensors[index].name or f"input_{index}" for index in model.inputs])
-    inputs = dict(zip(model.inputs, of_inputs, strict=True))
-    passed = {index: at for at, index in reversed(list(enumerate(model.outputs))) if index in inputs}
-    made = [index for at, index in enumerate(model.outputs) if passed.get(index) != at]
-    fresh = iter(fresh_names(of_inputs, [model.tensors[index].name or f"output_{index}" for index in made]))
-    outputs = [inputs[index] if passed.get(index) == at else next(fresh) for at, index in enumerate(model.outputs)]
-    return [*of_inputs, *outputs]
 
 
 def needed_operators(model: TfliteModel) -> Sequence[TfliteOperator]:

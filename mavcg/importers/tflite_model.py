@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.graph import Array
+from mavcg.graph import DTYPES, Array
 from mavcg.importers.declared_shapes import Dims
+from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.tflite_sparse import SparseData
 
 
@@ -63,6 +64,13 @@ class TfliteTensor:
         return f"tensor {self.index} '{shorten_name(self.name)}'"
 
     @property
+    def element_type(self) -> str:
+        """Element type of graphs. Raises: UnsupportedOp for a type that they do not have."""
+        if not self.dtype:
+            raise UnsupportedOp(f"{self.label}: elements of type {self.kind}; supported: {', '.join(DTYPES)}")
+        return self.dtype
+
+    @property
     def eight_bit(self) -> bool:
         """True if the tensor holds 8-bit integers that represent real numbers."""
         return self.quant is not None and self.dtype in ("i8", "u8")
@@ -104,6 +112,11 @@ class TfliteModel:
     subgraphs: int = 1
     shared: frozenset[int] = frozenset()
     bodies: "Mapping[int, TfliteModel]" = field(default_factory=dict)
+
+    def label(self, operator: TfliteOperator) -> str:
+        """Return the name of an operator in errors and reports: its first result's, or its own if it has none."""
+        name = self.tensors[operator.outputs[0]].name if operator.outputs else operator.op
+        return f"{operator.index}:{shorten_name(name)}"
 
 
 def shorten_name(name: str) -> str:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping
 
-from mavcg.importers.tflite_file import operator_label
 from mavcg.importers.tflite_model import TfliteOperator
 from mavcg.importers.tflite_support import TfliteSupport
 from mavcg.model.partial.plan import PlanNode
@@ -17,7 +16,7 @@ def tflite_nodes(support: TfliteSupport) -> list[PlanNode]:
     return [
         PlanNode(
             supported.operator.op,
-            operator_label(support.model, supported.operator),
+            support.model.label(supported.operator),
             tuple(str(i) for i in supported.operator.inputs if i >= 0 and i not in constants),
             tuple(map(str, supported.operator.outputs)),
             supported.why,
