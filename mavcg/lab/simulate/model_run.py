@@ -8,7 +8,6 @@ import random
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from mavcg.lab.simulate.call_arguments import moderate_lanes
 from mavcg.lab.simulate.model_process import COUNTS, OUTPUTS, PROCESS_DATA, Array, ModelProcess, ModelTensor
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.run import CallCounts, cache_report
-from mavcg.lab.simulate.sampling import PartEstimate, SampledRun, SamplePlan
+from mavcg.lab.simulate.sampling import RunCounts, SampledRun, SamplePlan, sum_of_counts
 
 MODEL_INSTRUCTION_LIMIT = 200_000_000_000
 
@@ -58,7 +57,7 @@ class SimulatedStep:
     op: str
     kernel: str
     cycles: float
-    sample: PartEstimate | None = None
+    sample: RunCounts | None = None
     error: float | None = 0.0
 
 
@@ -107,7 +106,7 @@ def simulate_model(
         process.stop_timing()
     progress("creating a context")
     model = _open_model(process, image.symbols["mavcg_model_api"], options)
-    sampled = None
+    sampled, total = None, RunCounts()
     if plan is None:
         for number in range(options.warm + 1):
             progress(f"run {number + 1} of {options.warm + 1}")
@@ -116,7 +115,8 @@ def simulate_model(
     else:
         warm, steps = options.warm, model.steps
         sampled = process.run_sampled(model.profile, model.arguments, limit, plan, warm, steps, progress)
-        counts_of_run = _run_counts(sampled, process.last)
+        total = sum_of_counts(sampled.parts)
+        counts_of_run = _call_counts(total, process.last)
     return ModelSimulation(
         str(path),
         core.name,
@@ -126,8 +126,8 @@ def simulate_model(
         process.figures,
         process.read_tensors(model.outputs, model.arguments[2]),
         plan,
-        sqrt(sum(part.error**2 for part in sampled.parts)) if sampled else 0.0,
-        sum(part.measured for part in sampled.parts) if sampled else counts_of_run.instructions,
+        total.error,
+        total.measured if sampled else counts_of_run.instructions,
     )
 
 
@@ -175,7 +175,7 @@ def _simulated_steps(process: ModelProcess, model: _OpenModel, sampled: SampledR
     ns = struct.unpack(f"<{model.steps}d", process.program.emulator.code(model.arguments[3], 8 * model.steps))
     # The engine reads the clock before and after each phase. If each step has a single phase, phases map to steps. With
     # bands of rows, the phases of several steps alternate, and only the engine's profile gives the time of each step.
-    samples: list[PartEstimate | None] = [None] * model.steps
+    samples: list[RunCounts | None] = [None] * model.steps
     if sampled is not None and len(sampled.parts) == 2 * model.steps + 1:
         samples = [sampled.parts[2 * n + 1] for n in range(model.steps)]
     return tuple(
@@ -195,26 +195,18 @@ def _moderate(tensors: Sequence[ModelTensor]) -> list[bytes]:
     return [moderate_lanes(pick, tensor.bytes) for tensor in tensors]
 
 
-def _run_counts(sampled: SampledRun, last: CallCounts) -> CallCounts:
-    """Return the counts of a whole sampled run: sums over its parts. last: exact counts of the last call."""
-    parts = sampled.parts
-    causes = dict.fromkeys(cause for part in parts for cause in part.stalls)
+def _call_counts(total: RunCounts, last: CallCounts) -> CallCounts:
+    """Return the counts of a whole sampled run as those of a call. last: exact counts of the last call."""
     return replace(
         last,
-        cycles=round(sampled.cycles),
-        instructions=sum(part.instructions for part in parts),
-        stalls={cause: round(sum(part.stalls.get(cause, 0) for part in parts)) for cause in causes},
-        caches={
-            name: (
-                round(sum(part.caches[name][0] for part in parts if part.caches)),
-                round(sum(part.caches[name][1] for part in parts if part.caches)),
-            )
-            for name in last.caches
-        },
-        branches=sum(part.branches for part in parts),
-        mispredicts=sum(part.mispredicts for part in parts),
-        memory_lines=round(sum(part.memory_lines for part in parts)),
-        written_lines=round(sum(part.written_lines for part in parts)),
+        cycles=round(total.cycles),
+        instructions=total.instructions,
+        stalls={cause: round(cycles) for cause, cycles in total.stalls.items()},
+        caches={name: (round(hits), round(misses)) for name, (hits, misses) in total.caches.items()},
+        branches=total.branches,
+        mispredicts=total.mispredicts,
+        memory_lines=round(total.memory_lines),
+        written_lines=round(total.written_lines),
     )
 
 

@@ -5,7 +5,7 @@ position is timed in detail, after instructions that warm pipeline and caches. T
 cycles divided by the units' instructions; their standard error follows from the differences of neighbouring units.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -47,12 +47,14 @@ class SamplePlan:
 
 
 @dataclass(frozen=True)
-class PartEstimate:
-    """Estimated cycles of a part of a run.
+class RunCounts:
+    """Counts of a run, of a part of it or of one of its threads: exact, or estimated from timed units.
 
-    measured: instructions that were timed in units. error: standard error of the cycles; 0 if every instruction was
-    timed. caches: (hits, misses) by cache level. caches, memory_lines and written_lines are scaled from the sample to
-    the part; branches and mispredicts are exact counts.
+    measured: instructions that were timed. units: in so many units; 0 if all were. error: standard error of the cycles
+    by sampling; 0 if every instruction was timed. stalls: as in CallCounts. caches: (hits, misses) by cache level.
+    Caches, memory_lines and written_lines are scaled from the sample; branches and mispredicts are exact counts.
+    unmodelled, unknown_addresses: of traced programs: timed instructions without timing facts, and accesses whose
+    address the emulator did not report, timed as hits of level 1.
     """
 
     instructions: int = 0
@@ -66,17 +68,44 @@ class PartEstimate:
     written_lines: float = 0.0
     branches: int = 0
     mispredicts: int = 0
+    unmodelled: int = 0
+    unknown_addresses: int = 0
 
 
-def part_estimate(sample: Any) -> PartEstimate:
-    """Return the estimate of a part from the sums in the C library's `sim_sample`."""
+def exact_counts(counts: Any) -> RunCounts:
+    """Return the counts of a run in which every instruction was timed, from the C library's `sim_counts`."""
+    return RunCounts(
+        counts.instructions,
+        counts.instructions,
+        0,
+        counts.cycles,
+        0.0,
+        {name: counts.stalls[n] for n, name in enumerate(CAUSES) if counts.stalls[n]},
+        {name: (counts.hits[n], counts.misses[n]) for n, name in enumerate(LEVELS)},
+        counts.memory_lines,
+        counts.written_lines,
+        counts.branches,
+        counts.mispredicts,
+        counts.unmodelled,
+        counts.unknown_addresses,
+    )
+
+
+def estimated_counts(sample: Any) -> RunCounts:
+    """Return the counts of a part that was sampled, from the sums in the C library's `sim_sample`."""
     instructions, measured = sample.instructions, sample.measured
     counts = sample.counts
     if not measured:
-        return PartEstimate(instructions, cycles=sample.callee_cycles, stalls=_with_callees({}, sample.callee_cycles))
+        return RunCounts(
+            instructions,
+            cycles=sample.callee_cycles,
+            stalls=_with_callees({}, sample.callee_cycles),
+            unmodelled=counts.unmodelled,
+            unknown_addresses=counts.unknown_addresses,
+        )
     scale, seen = instructions / measured, instructions / max(1, sample.seen)
     stalls = {name: sample.stalls[n] * scale for n, name in enumerate(CAUSES) if sample.stalls[n]}
-    return PartEstimate(
+    return RunCounts(
         instructions,
         measured,
         sample.units,
@@ -88,6 +117,32 @@ def part_estimate(sample: Any) -> PartEstimate:
         counts.written_lines * seen,
         counts.branches,
         counts.mispredicts,
+        round(counts.unmodelled * scale),
+        round(counts.unknown_addresses * scale),
+    )
+
+
+def sum_of_counts(parts: Sequence[RunCounts]) -> RunCounts:
+    """Return the sums of all counts, as if the parts ran one after the other; their errors are independent."""
+    causes = dict.fromkeys(cause for part in parts for cause in part.stalls)
+    pairs = {name: [part.caches.get(name, (0, 0)) for part in parts] for name in LEVELS}
+    return RunCounts(
+        sum(part.instructions for part in parts),
+        sum(part.measured for part in parts),
+        sum(part.units for part in parts),
+        sum(part.cycles for part in parts),
+        sqrt(sum(part.error**2 for part in parts)),
+        {cause: sum(part.stalls.get(cause, 0) for part in parts) for cause in causes},
+        {
+            name: (sum(hits for hits, _ in of_level), sum(misses for _, misses in of_level))
+            for name, of_level in pairs.items()
+        },
+        sum(part.memory_lines for part in parts),
+        sum(part.written_lines for part in parts),
+        sum(part.branches for part in parts),
+        sum(part.mispredicts for part in parts),
+        sum(part.unmodelled for part in parts),
+        sum(part.unknown_addresses for part in parts),
     )
 
 
@@ -119,7 +174,7 @@ class SampledRun:
 
     def __init__(self, simulation: Any, plan: SamplePlan, lengths: list[int] | None = None, tail: int = 0) -> None:
         """Begin the first part. tail: last instructions of an untimed run whose accesses go through the caches."""
-        self.parts: list[PartEstimate] = []
+        self.parts: list[RunCounts] = []
         self.cycles = 0.0
         self._simulation, self._plan, self._lengths, self._tail = simulation, plan, lengths, tail
         self._left = sum(lengths or ())
@@ -140,7 +195,7 @@ class SampledRun:
         """End a part, and return the cycles of all parts so far."""
         sample = ffi().new("sim_sample *")
         library().sim_take_sample(self._simulation, sample)
-        self.parts.append(part_estimate(sample))
+        self.parts.append(estimated_counts(sample))
         self.cycles += self.parts[-1].cycles
         self._begin_part()
         return self.cycles

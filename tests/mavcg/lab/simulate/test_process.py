@@ -8,9 +8,10 @@ import pytest
 from mavcg.assembly.code_image import CodeImage, assemble_image
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
-from mavcg.lab.simulate.process import ProcessOptions, process_json, sum_of
+from mavcg.lab.simulate.process import ProcessOptions, process_json
 from mavcg.lab.simulate.process_emulator import CallRegion
 from mavcg.lab.simulate.run import CallCounts, SimulatedProgram
+from mavcg.lab.simulate.sampling import sum_of_counts
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.toolchain.zig import run_zig
@@ -77,7 +78,7 @@ def of_call(image: CodeImage, core: str, function: str, words: str) -> CallCount
 
 def test_instructions_of_a_program_are_those_of_the_emulators_log(plain: Path, tmp_path: Path) -> None:
     whole = simulated("cortex-a55", plain)
-    assert whole.total.instructions == instructions_by_qemu(plain, tmp_path / "log") == whole.total.timed
+    assert whole.total.instructions == instructions_by_qemu(plain, tmp_path / "log") == whole.total.measured
     assert whole.status == 7 and list(whole.threads) == [0]
 
 
@@ -127,7 +128,7 @@ def test_cold_caches_miss_what_warm_ones_hit(plain: Path) -> None:
 def test_each_thread_has_counts_of_its_own(threaded: Path) -> None:
     whole = simulated("cortex-a55", threaded)
     assert list(whole.threads) == [0, 1]
-    assert whole.total == sum_of(list(whole.threads.values()))
+    assert whole.total == sum_of_counts(list(whole.threads.values()))
     call = simulated("cortex-a55", threaded, options=ProcessOptions(CallRegion("total", 1, 1)))
     assert call.threads[1].instructions > 4 * 1000  # main waits in the kernel, or is a few instructions before that
     assert call.calls >= 6
@@ -147,7 +148,7 @@ def test_samples_estimate_the_whole_run(threaded: Path, core: str) -> None:
     whole = simulated(core, threaded, "long", options=ProcessOptions(region)).threads[0]
     sampled = simulated(core, threaded, "long", options=ProcessOptions(region, every=500_000)).threads[0]
     assert sampled.instructions == whole.instructions > 2_000_000
-    assert 0 < sampled.timed < whole.instructions / 4
+    assert 0 < sampled.measured < whole.instructions / 4
     assert abs(sampled.cycles - whole.cycles) < max(6 * sampled.error, 0.01 * whole.cycles)
 
 

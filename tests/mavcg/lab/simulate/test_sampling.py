@@ -9,7 +9,7 @@ import pytest
 from mavcg.cost.core_facts import simulated_core
 from mavcg.lab.simulate.harness import ffi, library
 from mavcg.lab.simulate.run import SimulatedProgram
-from mavcg.lab.simulate.sampling import PartEstimate, SamplePlan, part_estimate, sampling_error
+from mavcg.lab.simulate.sampling import RunCounts, SamplePlan, estimated_counts, sampling_error
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from tests.mavcg.lab.simulate.loops import loop_image, state
@@ -20,7 +20,7 @@ FAR = ("ldr q1, [x1], #64", "fmla v2.4s, v1.4s, v1.4s", "str q2, [x2], #16")
 FAR_LOOPS = 16_000
 
 
-def sampled(core: str, function: str, words: str, plan: SamplePlan, period: int) -> tuple[PartEstimate, int]:
+def sampled(core: str, function: str, words: str, plan: SamplePlan, period: int) -> tuple[RunCounts, int]:
     """Return the estimate of a sampled call, and the cycles of the same call timed whole."""
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
     kind = load_core(core)
@@ -36,7 +36,7 @@ def sampled(core: str, function: str, words: str, plan: SamplePlan, period: int)
     programs[1].call(address, state(words))
     sample = ffi().new("sim_sample *")
     library().sim_take_sample(simulation, sample)
-    return part_estimate(sample), whole
+    return estimated_counts(sample), whole
 
 
 @pytest.mark.parametrize("core", ["cortex-a55", "cortex-a75"])
@@ -73,7 +73,7 @@ def test_a_part_behind_skipped_instructions_does_not_wait_for_their_lines() -> N
     library().sim_sampling(program.simulation, 100, 100, 0, 0, 1 << 62, 1)
     program.call(image.symbols["f0"], state("i:10 buf:4096"))
     library().sim_take_sample(program.simulation, sample)
-    assert part_estimate(sample).cycles < 2000
+    assert estimated_counts(sample).cycles < 2000
 
 
 def test_a_plan_times_short_parts_whole_and_long_ones_in_as_many_units() -> None:
