@@ -128,14 +128,15 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return toml_string(value)
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(below)}" for key, below in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return toml_string(value)
+        case dict():
+            return "{ " + ", ".join(f"{_key(key)} = {_value(below)}" for key, below in value.items()) + " }"
+        case list():
+            return "[" + ", ".join(map(_value, value)) + "]"
     return repr(value)
 
 

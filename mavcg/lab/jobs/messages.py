@@ -68,32 +68,35 @@ class _Rows:
         return [self.known[id(value)][0]]
 
     def _row(self, value: Any) -> list[Any]:
-        if isinstance(value, Enum):
-            return ["enum", type_name(type(value)), value.name]
-        if isinstance(value, PurePath):
-            return ["path", str(value)]
-        if isinstance(value, bytes):
-            return ["bytes", self._blob(value)]
-        if isinstance(value, np.ndarray | np.generic):
-            return self._array(value)
-        if is_dataclass(value) and not isinstance(value, type):
-            return ["object", type_name(type(value)), *(self.reference(getattr(value, f.name)) for f in fields(value))]
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return ["object", type_name(type(value)), *map(self.reference, value)]
-        if isinstance(value, tuple | list):
-            return [type(value).__name__, *map(self.reference, value)]
-        if isinstance(value, frozenset):
-            return ["frozenset", *map(self.reference, sorted(value, key=repr))]
-        if isinstance(value, Mapping):
-            return ["mapping", *(self.reference(item) for pair in value.items() for item in pair)]
-        if isinstance(value, FunctionType):
-            return ["function", f"{value.__module__}:{value.__qualname__}"]
+        match value:
+            case Enum():
+                return ["enum", type_name(type(value)), value.name]
+            case PurePath():
+                return ["path", str(value)]
+            case bytes():
+                return ["bytes", self._blob(value)]
+            case np.ndarray():
+                return self._array("array", value)
+            case np.generic():
+                return self._array("number", value)
+            case _ if is_dataclass(value) and not isinstance(value, type):
+                members = (self.reference(getattr(value, f.name)) for f in fields(value))
+                return ["object", type_name(type(value)), *members]
+            case tuple() if hasattr(value, "_fields"):
+                return ["object", type_name(type(value)), *map(self.reference, value)]
+            case tuple() | list():
+                return [type(value).__name__, *map(self.reference, value)]
+            case frozenset():
+                return ["frozenset", *map(self.reference, sorted(value, key=repr))]
+            case Mapping():
+                return ["mapping", *(self.reference(item) for pair in value.items() for item in pair)]
+            case FunctionType():
+                return ["function", f"{value.__module__}:{value.__qualname__}"]
         raise TypeError(f"a message has no values of class {type_name(type(value))}")
 
-    def _array(self, value: Any) -> list[Any]:
+    def _array(self, kind: str, value: Any) -> list[Any]:
         if value.dtype.kind not in _ARRAY_KINDS:
             raise TypeError(f"a message has no arrays of {value.dtype}")
-        kind = "array" if isinstance(value, np.ndarray) else "number"
         return [kind, value.dtype.str, list(value.shape), self._blob(value.tobytes())]
 
     def _blob(self, content: bytes) -> int:
