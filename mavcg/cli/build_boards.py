@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mavcg.cli.build_options import BuildOptions
-from mavcg.cli.build_tables import selection_options, single_library_options, split_weights
+from mavcg.cli.build_tables import library_options, selection_options, single_library_options
 from mavcg.console.error_exit import EXIT_BAD_INPUT
 from mavcg.console.output import console, note, print_json
 from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
@@ -47,7 +47,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
 
     Raises: MavcgError for options that these builds do not take, and for names that do not fit.
     """
-    from mavcg.model.request import ModelOptions, identifier, make_model_request, parse_threads, without_declared_shapes
+    from mavcg.model.request import identifier, make_model_request, without_declared_shapes
 
     for option, value in single_library_options(options).items():
         if value:
@@ -62,29 +62,12 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
     folder = Path(options.output or "libraries")
     if folder.is_file():
         raise MavcgError(f"-o {folder}: is a file; name a folder, in which each board gets a folder")
-    _, stored = split_weights(options)
-    threads, selection = parse_threads(options.threads), selection_options(options)
+    made = library_options(replace(options, cores=None, calibrate=None))  # the loop above refuses them
+    selection = selection_options(options)
     requests = []
     for board in names:
         for model in models:
-            request, _ = make_model_request(
-                model,
-                None,
-                ModelOptions(
-                    board=board,
-                    target=options.target,
-                    shapes=options.shape or (),
-                    states=options.state or (),
-                    threads=threads,
-                    jobs=options.jobs,
-                    tune=options.tune,
-                    max_error=options.max_error,
-                    precision=options.precision,
-                    stored_weights=stored,
-                    versions=options.versions,
-                ),
-                selection,
-            )
+            request, _ = make_model_request(model, None, replace(made, board=board), selection)
             output = folder / board / f"lib{identifier(model.stem)}.so"
             request = without_declared_shapes(request, options.ignore_declared_shapes)
             requests.append(replace(request, output=output, strip=options.strip))

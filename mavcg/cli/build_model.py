@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli.build_options import BuildOptions
-from mavcg.cli.build_tables import program_options, selection_options, split_weights
+from mavcg.cli.build_tables import library_options, program_options, selection_options
 from mavcg.console.output import Progress, console, note, print_json
 from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
 from mavcg.console.shared_options import names_of_option
@@ -22,41 +22,17 @@ PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Ru
 def build_model_file(options: BuildOptions, model: Path) -> None:
     """Build a library of one model, or of its subgraphs with --partial, and print the report. Raises: MavcgError."""
     from mavcg.model.request import (
-        ModelOptions,
         make_model_request,
         make_partial_request,
-        parse_threads,
         refuse_program_options,
         without_declared_shapes,
     )
 
     refuse_program_options(program_options(options))
-    weights, stored = split_weights(options)
+    made = library_options(options)
     board, cores, assumed = assume_machine(options.board, options.cores, options.target, options.partial)
-    request, _ = make_model_request(
-        model,
-        options.output,
-        ModelOptions(
-            board=board,
-            cores=names_of_option(cores),
-            target=options.target,
-            shapes=options.shape or (),
-            states=options.state or (),
-            threads=parse_threads(options.threads),
-            jobs=options.jobs,
-            tune=options.tune,
-            max_error=options.max_error,
-            precision=options.precision,
-            calibrate=options.calibrate,
-            weights=weights,
-            stored_weights=stored,
-            versions=options.versions,
-            aar=options.aar,
-            several=True,
-            bounded=not options.partial,
-        ),
-        selection_options(options),
-    )
+    made = replace(made, board=board, cores=names_of_option(cores), several=True, bounded=not options.partial)
+    request, _ = make_model_request(model, options.output, made, selection_options(options))
     request = replace(without_declared_shapes(request, options.ignore_declared_shapes), strip=options.strip)
     if options.simulate_unsure:
         simulate_unsure_choices(request, options.partial, board)

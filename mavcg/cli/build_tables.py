@@ -8,7 +8,7 @@ from mavcg.console.shared_options import input_from_here, names_of_option, path_
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.model.request import SelectionOptions
+    from mavcg.model.request import ModelOptions, SelectionOptions
     from mavcg.program.buildfile import BuildFile, ModelTable
 
 
@@ -93,6 +93,30 @@ def single_library_options(options: BuildOptions) -> dict[str, object]:
         "--simulate-unsure": options.simulate_unsure,
         "--calibrate": options.calibrate,
     }
+
+
+def library_options(options: BuildOptions) -> "ModelOptions":
+    """Return the options of a model's library, besides those on the selection. Raises: MavcgError for bad values."""
+    from mavcg.model.request import ModelOptions, parse_threads
+
+    weights, stored = split_weights(options)
+    return ModelOptions(
+        board=options.board,
+        cores=names_of_option(options.cores),
+        target=options.target,
+        shapes=options.shape or (),
+        states=options.state or (),
+        threads=parse_threads(options.threads),
+        jobs=options.jobs,
+        tune=options.tune,
+        max_error=options.max_error,
+        precision=options.precision,
+        calibrate=options.calibrate,
+        weights=weights,
+        stored_weights=stored,
+        versions=options.versions,
+        aar=options.aar,
+    )
 
 
 def selection_options(options: BuildOptions) -> "SelectionOptions":

@@ -69,7 +69,7 @@ class ThreadCores:
         return self.threads[number]
 
     def feed(self, number: int, data: bytes) -> None:
-        """Time the records of one thread."""
+        """Time the records of one thread. Raises: MavcgError where no memory is left."""
         c, thread = library(), self.thread(number)
         records, count = ffi().from_buffer("uint64_t[]", data), len(data) // _RECORD
         used, value = ffi().new("uint64_t *"), ffi().new("uint64_t *")
