@@ -45,7 +45,10 @@ class TfliteTables:
         return MavcgError(f"{self.location}: {problem}; the file is damaged")
 
     def count(self, length: int, label: str) -> int:
-        """Check and return a number of tables, each of which has an offset of 4 bytes in the file."""
+        """Check and return a number of tables, each of which has an offset of 4 bytes in the file.
+
+        Raises: MavcgError for more than the file can hold.
+        """
         if length > MOST_TABLES or length * 4 > len(self.data):
             raise MavcgError(
                 f"the file declares {length} {label}; at most {MOST_TABLES} are read, "
