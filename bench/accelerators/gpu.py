@@ -25,8 +25,7 @@ from mavcg.accelerators.gpu.check_layer import layer_case
 from mavcg.accelerators.gpu.emulation import HEADERS
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer, typed_layer
 from mavcg.accelerators.gpu.kernel_search import FoundKernel, best_kernels
-from mavcg.accelerators.gpu.launch import launches_of
-from mavcg.accelerators.gpu.layer_source import layer_source
+from mavcg.accelerators.gpu.layer_source import launches_of, layer_source
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import NAMES, network

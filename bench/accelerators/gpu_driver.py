@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.accelerators.gpu.launch import Launch
+from mavcg.accelerators.gpu.layer_source import Launch
 from mavcg.accelerators.gpu.nvidia_compilers import HINT, MachineCode, parse_resources
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder

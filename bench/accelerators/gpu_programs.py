@@ -17,8 +17,8 @@ import numpy as np
 from mavcg.accelerators.gpu.cuda_project import emit_network, emit_plans, unique_names
 from mavcg.accelerators.plans import baselines, exact
 from mavcg.accelerators.plans.graph_layers import layers_of
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import performance_per_access
+from mavcg.accelerators.plans.space import Planned
 from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph

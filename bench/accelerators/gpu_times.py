@@ -6,7 +6,7 @@ from typing import Any
 from bench.accelerators.gpu_driver import Driver
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer
 from mavcg.accelerators.gpu.kernel_search import FoundKernel
-from mavcg.accelerators.gpu.launch import launches_of
+from mavcg.accelerators.gpu.layer_source import launches_of
 
 REPLAYS, LAUNCHES, SETS_BYTES, MOST_SETS = 7, 20, 200 << 20, 12
 

@@ -17,9 +17,9 @@ from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.baselines import BASELINES, plan
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import compute_gmac_per_s
 from mavcg.accelerators.plans.schedule_cache import Search, plan_layers
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.traffic import no_reload
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator

@@ -15,8 +15,8 @@ from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.levels import plan_levels
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import performance_per_access
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.layer import ConvLayer
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator

@@ -13,8 +13,8 @@ from bench.record import facts, parser_with_json, write
 from bench.tables.catalogue import print_record
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.graph_layers import layers_of
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import performance_per_access
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.layer import ConvLayer
 from mavcg.cost.traffic import no_reload
 from mavcg.graph.networks import NAMES, network

@@ -9,6 +9,22 @@ from mavcg.accelerators.xgraph import XNode
 from mavcg.graph import Array
 
 
+def _tap_slices(node: XNode, lengths: tuple[int, ...]) -> Iterator[tuple[int, int, slice, slice]]:
+    """Yield (row, column) of each tap of a kernel, with the rows and columns that it reads or writes in the padded map.
+
+    lengths: rows and columns of the map without windows: the result's, for a transposed convolution the input's.
+    """
+    for row in range(node.kernel[0]):
+        for column in range(node.kernel[1]):
+            rows, columns = (
+                slice(first, first + (length - 1) * stride + 1, stride)
+                for first, length, stride in zip(
+                    (row * node.dilation[0], column * node.dilation[1]), lengths, node.stride, strict=True
+                )
+            )
+            yield row, column, rows, columns
+
+
 def _taps(node: XNode, x: Array, outside: Any) -> Iterator[tuple[int, int, Array]]:
     """Yield (row, column, elements) of each position in the window; elements: [N, OH, OW, C], one for each window.
 
@@ -16,15 +32,8 @@ def _taps(node: XNode, x: Array, outside: Any) -> Iterator[tuple[int, int, Array
     """
     top, left, bottom, right = node.pads
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=outside)
-    for row in range(node.kernel[0]):
-        for column in range(node.kernel[1]):
-            rows, columns = (
-                slice(first, first + (length - 1) * stride + 1, stride)
-                for first, length, stride in zip(
-                    (row * node.dilation[0], column * node.dilation[1]), node.shape[1:3], node.stride, strict=True
-                )
-            )
-            yield row, column, padded[:, rows, columns, :]
+    for row, column, rows, columns in _tap_slices(node, node.shape[1:3]):
+        yield row, column, padded[:, rows, columns, :]
 
 
 def _mix_channels(x: Array, filters: Array, groups: int) -> Array:
@@ -61,15 +70,8 @@ def _scatter_products(node: XNode, x: Array, weights: Array) -> Array:
     top, left, bottom, right = node.pads
     height, width = node.shape[1] + top + bottom, node.shape[2] + left + right
     canvas = np.zeros((x.shape[0], height, width, node.channels), x.dtype)
-    for row in range(node.kernel[0]):
-        for column in range(node.kernel[1]):
-            rows, columns = (
-                slice(first, first + (length - 1) * stride + 1, stride)
-                for first, length, stride in zip(
-                    (row * node.dilation[0], column * node.dilation[1]), x.shape[1:3], node.stride, strict=True
-                )
-            )
-            canvas[:, rows, columns, :] += _mix_channels(x, weights[:, row, column, :], node.groups)
+    for row, column, rows, columns in _tap_slices(node, x.shape[1:3]):
+        canvas[:, rows, columns, :] += _mix_channels(x, weights[:, row, column, :], node.groups)
     return canvas[:, top : height - bottom, left : width - right, :]
 
 

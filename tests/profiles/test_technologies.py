@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.accelerators.plans.energy import HOROWITZ_45_NM
+from mavcg.accelerators.plans.roofline import HOROWITZ_45_NM
 from mavcg.errors import MavcgError
 from mavcg.profiles.folders import files
 from mavcg.profiles.technologies import find_technology, read_technology

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mavcg.accelerators.commands.plan_c import emit_files
+from mavcg.accelerators.commands.plan_files import emit_files
 from mavcg.accelerators.commands.plan_options import PlanOptions
 from mavcg.console.option_class import command_of
 from mavcg.console.output import console, note, print_json
@@ -76,7 +76,7 @@ def _plan_model(options: PlanOptions) -> None:
     machines = _machines(options.board, options.accelerator)
     graph = None if options.layer is not None else lambda: read_graph(model, shapes, options.paper_variant)
     if options.emit_cuda is not None:
-        from mavcg.accelerators.commands.plan_cuda import emit_folder
+        from mavcg.accelerators.commands.plan_files import emit_folder
         from mavcg.profiles.gpus import gpu_names
 
         gpu = next((name for name in (options.board, options.accelerator) if name in gpu_names()), None)
@@ -203,7 +203,7 @@ def _check_or_run(options: PlanOptions) -> None:
     }
     check, run = options.check_ir, options.run_ir
     if options.check_cuda is not None:
-        from mavcg.accelerators.commands.plan_cuda import check_folder
+        from mavcg.accelerators.commands.plan_files import check_folder
 
         check_folder(options.check_cuda, planning | {"--check-ir": check, "--run-ir": run}, options.as_json)
         return

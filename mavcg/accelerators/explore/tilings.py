@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mavcg.accelerators.explore.design_space import Structure
 from mavcg.accelerators.plans import exact
-from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.layer import ConvLayer, Tile
 from mavcg.cost.traffic import tile_bytes
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel

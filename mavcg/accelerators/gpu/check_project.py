@@ -11,7 +11,7 @@ from mavcg.accelerators.gpu.check_layer import LARGEST_WHOLE, LayerCase, layer_c
 from mavcg.accelerators.gpu.cuda_project import read_index
 from mavcg.accelerators.gpu.emulation import EmulatedKernels, run_emulated_plan
 from mavcg.accelerators.gpu.kernel_plan import Kernel
-from mavcg.accelerators.gpu.launch import launches_of
+from mavcg.accelerators.gpu.layer_source import launches_of
 from mavcg.accelerators.plans.text.interpret import run_plan
 from mavcg.accelerators.plans.text.plan import TextPlan
 from mavcg.errors import MavcgError

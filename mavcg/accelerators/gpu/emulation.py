@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.accelerators.gpu.launch import Launch
+from mavcg.accelerators.gpu.layer_source import Launch
 from mavcg.errors import MavcgError
 from mavcg.toolchain.zig import run_tool, zig_command
 

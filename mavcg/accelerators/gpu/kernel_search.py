@@ -9,7 +9,7 @@ from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer
 from mavcg.accelerators.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.accelerators.gpu.kernel_time import KernelTime, predict
-from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.layer import Dataflow
 from mavcg.hardware.gpu import Gpu
 

@@ -1,6 +1,7 @@
-"""CUDA C++ of a kernel's plan: the constants of one layer, and an instance of a kernel template of csrc/."""
+"""CUDA C++ of a kernel's plan: the constants of a layer, an instance of a kernel template of csrc/, its launches."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import ACTIVATIONS, ELEMENTWISE, PACK, GpuLayer
@@ -19,6 +20,7 @@ _STATIONARY = {
     Dataflow.INPUT: "INPUT_STATIONARY",
 }
 _WINDOW = {"conv": "DEPTHWISE", "max_pool": "MAXIMUM", "avg_pool": "AVERAGE"}
+BUFFERS = ("input", "weights", "output", "bias", "residual", "partial")
 
 
 def layer_source(kernel: Kernel, function: str) -> str:
@@ -152,3 +154,32 @@ def _constants(kernel: Kernel) -> list[tuple[str, str, object]]:
             }
     constants: list[tuple[str, str, object]] = [("int", name, value) for name, value in values.items()]
     return constants + [("bool", name, str(value).lower()) for name, value in bools.items()]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel. arguments: names of its six buffers; "" is a null pointer."""
+
+    function: str
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+    arguments: tuple[str, ...]
+
+
+def launches_of(kernel: Kernel, function: str) -> tuple[Launch, ...]:
+    """Return the launches that compute a layer, with its buffers by the names of BUFFERS."""
+    layer = kernel.layer
+    present = {
+        "input": True,
+        "output": True,
+        "weights": layer.kind == "conv",
+        "bias": layer.kind == "conv",
+        "residual": layer.residual,
+        "partial": kernel.partial_bytes > 0,
+    }
+    arguments = tuple(name if present[name] else "" for name in BUFFERS)
+    first = Launch(function, kernel.grid, kernel.threads, kernel.shared_bytes, arguments)
+    if kernel.splits == 1:
+        return (first,)
+    return first, Launch(f"{function}_sum", (sum_blocks(kernel), 1, 1), SUM_THREADS, 0, arguments)

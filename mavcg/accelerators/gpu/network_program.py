@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mavcg.accelerators.gpu.gpu_layer import PACK
 from mavcg.accelerators.gpu.kernel_plan import Kernel
-from mavcg.accelerators.gpu.launch import launches_of
+from mavcg.accelerators.gpu.layer_source import launches_of
 from mavcg.accelerators.gpu.network_main import NetworkMain
 from mavcg.accelerators.gpu.network_steps import NetworkStep
 from mavcg.accelerators.gpu.packing import pack_bias, pack_weights

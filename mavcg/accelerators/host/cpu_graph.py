@@ -118,16 +118,14 @@ class _CpuGraph:
         )
 
 
+def _window(node: XNode) -> dict[str, Any]:
+    """Return the attributes of windows that convolutions and pools share."""
+    return {"stride": node.stride, "dilation": node.dilation, "pads": node.pads}
+
+
 def _conv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
-    return maker.graph.add(
-        "conv2d",
-        [*inputs, *maker.parameters(node)],
-        node.origin,
-        stride=node.stride,
-        dilation=node.dilation,
-        pads=node.pads,
-        groups=node.groups,
-    )
+    operands = [*inputs, *maker.parameters(node)]
+    return maker.graph.add("conv2d", operands, node.origin, **_window(node), groups=node.groups)
 
 
 def _deconv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
@@ -135,9 +133,7 @@ def _deconv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
         "conv_transpose2d",
         [*inputs, *maker.parameters(node)],
         node.origin,
-        stride=node.stride,
-        dilation=node.dilation,
-        pads=node.pads,
+        **_window(node),
         output_pads=node.output_pads,
         groups=node.groups,
     )
@@ -152,30 +148,14 @@ def _dense(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
 
 
 def _max_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
-    return maker.graph.add(
-        "max_pool2d",
-        inputs,
-        node.origin,
-        kernel=node.kernel,
-        stride=node.stride,
-        dilation=node.dilation,
-        pads=node.pads,
-    )
+    return maker.graph.add("max_pool2d", inputs, node.origin, kernel=node.kernel, **_window(node))
 
 
 def _avg_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
     """Add an average pool: the sums of the windows times the accelerator's 16-bit reciprocals of the divisors."""
     shape = maker.graph.types[inputs[0]].shape
     ones = maker.graph.constant(np.ones((node.channels, *node.kernel, 1), np.float32), "ones")
-    sums = maker.graph.add(
-        "conv2d",
-        [*inputs, ones],
-        node.origin,
-        stride=node.stride,
-        dilation=node.dilation,
-        pads=node.pads,
-        groups=node.channels,
-    )
+    sums = maker.graph.add("conv2d", [*inputs, ones], node.origin, **_window(node), groups=node.channels)
     factors = np.vectorize(lambda count: math.ldexp(*_mantissa(int(count))))(window_counts(node, shape))
     return maker.graph.add("mul", [sums, maker.graph.constant(factors[None, :, :, None].astype(np.float32), "factors")])
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 import numpy as np
 
 from mavcg.accelerators.plans import grid, space
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import Metric, Reached, performance_per_access, roofline_performance
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import Axes, traffic
 from mavcg.errors import MavcgError
@@ -50,8 +50,7 @@ def _zhang(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: boo
     Its best factors, "generated from e-PlaNNer", are the best of the paper's pruned space. Inputs and weights are
     reloaded by equations 6.2 and 6.3 unchanged, even if a loop has one trip and another dataflow would fit as well.
     """
-    for bound_halo in (False, True) if halo else (False,):
-        axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
+    for axes in space.pruned_axes(layer, accelerator, halo):
         tiling_and_cost = _best_output_stationary(layer, accelerator, axes, metric, halo)
         if tiling_and_cost:
             return Planned(layer, *tiling_and_cost, candidates=space.size(axes) // len(Dataflow))

@@ -26,7 +26,6 @@ from mavcg.accelerators.plans import space
 from mavcg.accelerators.plans.bounds import largest, least, most_input_channels, totals
 from mavcg.accelerators.plans.entries import ChannelFactors, Spatial, channels, spatial
 from mavcg.accelerators.plans.loop_order import traffic_with_halo
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import (
     Metric,
     Reached,
@@ -34,6 +33,7 @@ from mavcg.accelerators.plans.roofline import (
     memory_gmac_per_s,
     performance_per_access,
 )
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import Axes, Integers, Traffic, tile_bytes, traffic
 from mavcg.errors import MavcgError

@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 
 from mavcg.accelerators.plans import space
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import Metric, Reached, performance_per_access, roofline_performance
+from mavcg.accelerators.plans.space import Planned
 from mavcg.choose.cheapest import cheapest
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import Axes, Integers, bytes_of, traffic
@@ -151,8 +151,7 @@ def search_pruned(
     paper, and with halo only if no tile above it fits. tile_roof: as for best. Raises: NoTiling, with the smallest
     memory that suffices.
     """
-    for bound_halo in (False, True) if halo else (False,):
-        axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
+    for axes in space.pruned_axes(layer, accelerator, halo):
         tiling_and_cost = best(layer, accelerator, axes, metric, halo, tile_roof)
         if tiling_and_cost:
             return Planned(layer, *tiling_and_cost, candidates=space.size(axes))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.accelerators.plans import space
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.request import Compared, NetworkPlan
 from mavcg.accelerators.plans.roofline import roofline_performance
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import Integers, Traffic, bytes_of, traffic
 from mavcg.drawing.svg_plots import FORMATS, check_plot, save_plot, start_plots

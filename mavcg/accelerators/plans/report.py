@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mavcg.accelerators.plans.energy import ALL_METRICS
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.request import Compared, NetworkPlan, PlanRequest, SpaceSize
-from mavcg.accelerators.plans.roofline import array_utilisation
+from mavcg.accelerators.plans.roofline import METRICS, array_utilisation
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.traffic import Traffic
 from mavcg.hardware.accelerator import Accelerator
 
@@ -37,7 +36,7 @@ def layer_json(planned: Planned, plan: NetworkPlan, request: PlanRequest) -> dic
         "gmac_per_s": reached.gmac_per_s,
         "pe_utilisation": array_utilisation(layer, tile, plan.accelerator),
         "seconds": reached.seconds,
-        "metric": ALL_METRICS[request.metric](reached),
+        "metric": METRICS[request.metric](reached),
         "bound": reached.bound,
         "candidates": planned.candidates,
     }

@@ -7,14 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from mavcg.accelerators.plans import baselines, exact, grid, space
-from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.lower_bound import lower_bound_bytes, memory_bytes
 from mavcg.accelerators.plans.nested import LevelsPlan
-from mavcg.accelerators.plans.planned import NoTiling, Planned
-from mavcg.accelerators.plans.roofline import Reached
+from mavcg.accelerators.plans.roofline import METRICS, Reached
 from mavcg.accelerators.plans.schedule_cache import Option, Search, open_cache, plan_layers
+from mavcg.accelerators.plans.space import NoTiling, Planned
 from mavcg.cost.layer import ConvLayer
 from mavcg.cost.traffic import Traffic, no_reload
 from mavcg.errors import MavcgError
@@ -31,7 +30,7 @@ NOTHING = Traffic(0, 0, 0)
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Options of `mavcg plan`. search: one of SEARCHES. metric: a name of ALL_METRICS.
+    """Options of `mavcg plan`. search: one of SEARCHES. metric: a name of METRICS.
 
     For the exact search only: halo: count what neighbouring tiles read twice; double_buffer: every tile takes its
     memory twice; full_grid: tiles of any size, not only multiples of the array's lengths. keep: cache plans on disk.
@@ -139,9 +138,9 @@ def plan_network(
     started = time.perf_counter()
     outer = replace(accelerator, levels=accelerator.levels[-1:])
     search, options, kind = _search(request)
-    metric = ALL_METRICS.get(request.metric)
+    metric = METRICS.get(request.metric)
     if metric is None:
-        raise MavcgError(f"--metric {request.metric}: unknown metric; choose one of {', '.join(ALL_METRICS)}")
+        raise MavcgError(f"--metric {request.metric}: unknown metric; choose one of {', '.join(METRICS)}")
     cache = open_cache(outer, request.search, request.metric, options, kind=kind) if request.keep else None
     planned = plan_layers(layers, outer, search, metric, cache)
     busy = not request.paper_roof
@@ -212,7 +211,7 @@ def compare(plan: NetworkPlan, metric: str) -> tuple[tuple[Compared, ...], dict[
     for name in baselines.BASELINES:
         search = partial(baselines.plan, name, tile_roof=plan.tile_roof)
         try:
-            planned = plan_layers(layers, plan.accelerator, search, ALL_METRICS[metric])
+            planned = plan_layers(layers, plan.accelerator, search, METRICS[metric])
         except NoTiling as error:
             left_out[name] = str(error)
             continue

@@ -1,6 +1,7 @@
 """Attainable rate of a tiling on an accelerator (roofline): equations 6.6 to 6.13 of e-PlaNNer.
 
-The paper's equation 6.6 is in MAC a second and its 6.11 in operations a byte; here both are in MAC.
+The paper's equation 6.6 is in MAC a second and its 6.11 in operations a byte; here both are in MAC. METRICS has what
+the searches maximise; the energy of a layer's accesses takes the place of equation 6.13 (paper, 6.2 and 8.3).
 """
 
 from collections.abc import Callable
@@ -139,8 +140,42 @@ def least_traffic(reached: Reached) -> float:
     return -float(reached.traffic.total_bytes)
 
 
+@dataclass(frozen=True)
+class AccessEnergy:
+    """Energy, in picojoules, of one off-chip byte, one on-chip byte and one multiply-accumulate."""
+
+    off_chip_pj_per_byte: float
+    on_chip_pj_per_byte: float
+    pj_per_mac: float
+
+
+# M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014, figure 1.1.9, 45 nm, 0.9 V:
+# DRAM 1.3 to 2.6 nJ and 1 MB of cache 100 pJ, both for 64 bits; f32 multiplication 3.7 pJ, addition 0.9 pJ.
+HOROWITZ_45_NM = AccessEnergy(off_chip_pj_per_byte=1300 / 8, on_chip_pj_per_byte=100 / 8, pj_per_mac=3.7 + 0.9)
+
+
+def energy_pj(reached: Reached, access_energy: AccessEnergy) -> float:
+    """Return the energy of a tiling's transfers and arithmetic, in picojoules.
+
+    Each byte that moves is accessed once off chip and once on chip. What the array reads on chip is the same for all
+    tilings of this model and is left out.
+    """
+    moved = reached.traffic.total_bytes * (access_energy.off_chip_pj_per_byte + access_energy.on_chip_pj_per_byte)
+    return moved + reached.macs * access_energy.pj_per_mac
+
+
+def least_energy(access_energy: AccessEnergy = HOROWITZ_45_NM) -> Metric:
+    """Return the metric "minus the picojoules of a layer", to be maximised."""
+
+    def metric(reached: Reached) -> float:
+        return -energy_pj(reached, access_energy)
+
+    return metric
+
+
 METRICS: dict[str, Metric] = {
     "performance-per-access": performance_per_access,
     "latency": latency,
     "traffic": least_traffic,
+    "energy": least_energy(),
 }

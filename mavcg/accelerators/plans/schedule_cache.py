@@ -16,8 +16,8 @@ import mavcg.choose.cheapest
 import mavcg.cost.layer
 import mavcg.cost.traffic
 import mavcg.hardware.accelerator
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import Metric, Reached, performance_per_access
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import Traffic
 from mavcg.files.store import EntryStore, open_store

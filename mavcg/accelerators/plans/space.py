@@ -1,15 +1,20 @@
-"""The space of tiles: algorithms 1 to 3 of e-PlaNNer, the candidates above a tile, and the test whether a tile fits."""
+"""The space of tiles: algorithms 1 to 3 of e-PlaNNer, the candidates above a tile, and the test whether a tile fits.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+A search returns the best tiling of the space for a layer as a Planned.
+
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
 import numpy as np
 
-from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.roofline import Reached
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling, trips
 from mavcg.cost.traffic import Axes, Integers, reload_input, reload_psum, reload_weight, tile_bytes
+from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 
 # Loops that are never cut, unless the array works along them (algorithm 1, lines 2 and 3).
@@ -20,6 +25,20 @@ _ELIMINATED = ("OC", "IC", "OH")
 _FIRST_ORDER = ("KW", "KH", "OW", "OH", "IC", "OC")
 # Loops that make each dataflow when they are innermost (paper, 5.3), innermost first.
 _INNERMOST = {Dataflow.INPUT: ("OC", "KW", "KH"), Dataflow.WEIGHT: ("OW", "OH"), Dataflow.OUTPUT: ("IC", "KW", "KH")}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A layer's plan. candidates: tilings that the search evaluated or bounded (table 8.5 counts them)."""
+
+    layer: ConvLayer
+    tiling: Tiling
+    reached: Reached
+    candidates: int
+
+
+class NoTiling(MavcgError):
+    """Raised if no tile of a layer fits the memories; names the layer and the smallest memory that suffices."""
 
 
 def unpruned_size(layer: ConvLayer) -> int:
@@ -98,6 +117,15 @@ def axes(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> dict[str, 
         values = range(lowest.factors[name], length, accelerator.parallel(name)) if cut else ()
         factor_values[name] = np.array([*values, length], dtype=np.int64)
     return factor_values
+
+
+def pruned_axes(layer: ConvLayer, accelerator: Accelerator, halo: bool) -> Iterator[dict[str, Integers]]:
+    """Yield the axes of tiles above the lower bound, computed without halo as in the paper.
+
+    With `halo`, yield also those above the bound computed with halo, for a layer of whose first tiles none fits.
+    """
+    for bound_halo in (False, True) if halo else (False,):
+        yield axes(layer, accelerator, lower_bound(layer, accelerator, bound_halo))
 
 
 def size(candidates: Axes) -> int:

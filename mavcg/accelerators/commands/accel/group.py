@@ -2,12 +2,10 @@
 
 from mavcg.accelerators.commands.accel.assembler import assemble, disassemble
 from mavcg.accelerators.commands.accel.build import build
-from mavcg.accelerators.commands.accel.cosim import cosim
 from mavcg.accelerators.commands.accel.fuse import fuse
+from mavcg.accelerators.commands.accel.hardware import cosim, rtl
 from mavcg.accelerators.commands.accel.host import host
-from mavcg.accelerators.commands.accel.match import match
-from mavcg.accelerators.commands.accel.path import path
-from mavcg.accelerators.commands.accel.rtl import rtl
+from mavcg.accelerators.commands.accel.match_and_path import match, path
 from mavcg.accelerators.commands.accel.run import run
 from mavcg.accelerators.commands.accel.simulate import simulate
 from mavcg.accelerators.commands.accel.targets import targets

@@ -1,6 +1,6 @@
 """Verifier of plans: a verified plan can be run and computes its layer, so every backend may rely on it."""
 
-from mavcg.accelerators.plans.text.boxes import Box, box_of, overlap, volume
+from mavcg.accelerators.plans.text.boxes import Box, box_of, overlap, verify_reads, volume
 from mavcg.accelerators.plans.text.declared import verify_declared
 from mavcg.accelerators.plans.text.plan import (
     Command,
@@ -15,7 +15,6 @@ from mavcg.accelerators.plans.text.plan import (
     output_memories,
 )
 from mavcg.accelerators.plans.text.printer import print_command
-from mavcg.accelerators.plans.text.reads import verify_reads
 from mavcg.errors import MavcgError
 
 

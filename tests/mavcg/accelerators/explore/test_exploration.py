@@ -16,8 +16,8 @@ from mavcg.accelerators.explore.pareto import pareto_front
 from mavcg.accelerators.explore.space_file import read_space
 from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.workload import at_precision, workload_of
-from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.accelerators.plans.request import PlanRequest, plan_network
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.lab.jobs.engine import LocalEngine

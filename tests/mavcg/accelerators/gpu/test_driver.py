@@ -9,8 +9,7 @@ from bench.accelerators.gpu_driver import Driver, compile_with_nvcc, gpu_present
 from mavcg.accelerators.gpu.check_layer import layer_case
 from mavcg.accelerators.gpu.emulation import HEADERS
 from mavcg.accelerators.gpu.kernel_plan import Kernel
-from mavcg.accelerators.gpu.launch import launches_of
-from mavcg.accelerators.gpu.layer_source import layer_source
+from mavcg.accelerators.gpu.layer_source import launches_of, layer_source
 from mavcg.accelerators.gpu.nvidia_compilers import compile_cuda, compilers_present
 
 pytestmark = pytest.mark.skipif(

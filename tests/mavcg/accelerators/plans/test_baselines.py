@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.baselines import BASELINES, plan
 from mavcg.accelerators.plans.graph_layers import layers_of
-from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.accelerators.plans.roofline import latency, least_traffic, performance_per_access
 from mavcg.accelerators.plans.schedule_cache import plan_layers
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import no_reload, traffic
 from mavcg.errors import MavcgError

@@ -16,10 +16,10 @@ from mavcg.accelerators.explore.metrics import array_share
 from mavcg.accelerators.plans import baselines, exact, grid, space
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
-from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.accelerators.plans.request import PlanRequest, core_accelerator, plan_network
 from mavcg.accelerators.plans.roofline import METRICS, Metric, Reached, array_utilisation
 from mavcg.accelerators.plans.schedule_cache import Search
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.board_model import core_model
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import tile_bytes, traffic

@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.plans import exact, grid, space
-from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.graph_layers import layers_of
-from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.accelerators.plans.roofline import METRICS, Metric
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
 from mavcg.cost.traffic import tile_bytes
 from mavcg.errors import MavcgError
@@ -44,7 +43,7 @@ def agrees_with_exhaustive(name: str, accelerator: Accelerator, metric: Metric) 
 
 @pytest.mark.spread
 @pytest.mark.parametrize(("name", "of"), [("alexnet", "A"), ("squeezenet", "A"), ("squeezenet", "B")])
-@pytest.mark.parametrize("metric", ALL_METRICS.values(), ids=ALL_METRICS)
+@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 def test_exact_is_exhaustive(name: str, of: str, metric: Metric) -> None:
     agrees_with_exhaustive(name, setup(of), metric)
 
@@ -53,7 +52,7 @@ def test_exact_is_exhaustive(name: str, of: str, metric: Metric) -> None:
 @pytest.mark.parametrize("of", SETUPS)
 @pytest.mark.parametrize("name", NAMES)
 def test_exact_is_exhaustive_everywhere(name: str, of: str) -> None:
-    for metric in ALL_METRICS.values():
+    for metric in METRICS.values():
         agrees_with_exhaustive(name, setup(of), metric)
 
 
@@ -154,7 +153,7 @@ OPTIONS = st.builds(
 
 
 @settings(max_examples=examples(80, 10), suppress_health_check=[HealthCheck.filter_too_much])
-@given(layers(160), accelerators(), OPTIONS, st.sampled_from(list(ALL_METRICS.values())), st.booleans())
+@given(layers(160), accelerators(), OPTIONS, st.sampled_from(list(METRICS.values())), st.booleans())
 def test_no_tile_is_better(
     layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, metric: Metric, in_turns: bool
 ) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis.strategies import integers, sampled_from
 
 from mavcg.accelerators.plans import grid, space
-from mavcg.accelerators.plans.planned import NoTiling, Planned
 from mavcg.accelerators.plans.roofline import METRICS, Metric, Reached, latency, least_traffic, roofline_performance
+from mavcg.accelerators.plans.space import NoTiling, Planned
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import no_reload, traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel

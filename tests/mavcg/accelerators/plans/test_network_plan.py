@@ -7,9 +7,9 @@ import pytest
 
 from mavcg.accelerators.plans import grid
 from mavcg.accelerators.plans.graph_layers import layers_of
-from mavcg.accelerators.plans.planned import NoTiling, Planned
 from mavcg.accelerators.plans.roofline import Metric, least_traffic, performance_per_access
 from mavcg.accelerators.plans.schedule_cache import ScheduleCache, open_cache, plan_layers, schedules
+from mavcg.accelerators.plans.space import NoTiling, Planned
 from mavcg.cost.layer import ConvLayer
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel

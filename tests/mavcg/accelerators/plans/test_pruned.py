@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis.strategies import booleans, integers, sampled_from
 
 from mavcg.accelerators.plans import grid, space
-from mavcg.accelerators.plans.energy import ALL_METRICS
-from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.accelerators.plans.roofline import Metric, least_traffic, performance_per_access, roofline_performance
+from mavcg.accelerators.plans.roofline import (
+    METRICS,
+    Metric,
+    least_traffic,
+    performance_per_access,
+    roofline_performance,
+)
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
@@ -83,7 +88,7 @@ def plain(layer: ConvLayer, machine: Accelerator, lowest: Tile, metric: Metric, 
     integers(60, 2000),
     integers(60, 2000),
     booleans(),
-    sampled_from([*ALL_METRICS.values(), lambda found: float(found.traffic.input_bytes)]),
+    sampled_from([*METRICS.values(), lambda found: float(found.traffic.input_bytes)]),
 )
 def test_search_is_algorithm_4(
     oc: int,

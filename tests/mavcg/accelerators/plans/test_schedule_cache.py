@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.accelerators.plans.planned import Planned
 from mavcg.accelerators.plans.roofline import Reached, roofline_performance
 from mavcg.accelerators.plans.schedule_cache import Option, ScheduleCache, open_cache
+from mavcg.accelerators.plans.space import Planned
 from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
 from mavcg.cost.traffic import traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel

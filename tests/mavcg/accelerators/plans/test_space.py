@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis.strategies import booleans, builds, integers, tuples
 
 from mavcg.accelerators.plans import grid, space
-from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile
 from mavcg.cost.traffic import tile_bytes
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
