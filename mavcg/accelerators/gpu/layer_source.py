@@ -77,10 +77,9 @@ def _launch_bounds(kernel: Kernel) -> str:
 
 
 def _shared_check(kernel: Kernel) -> str:
-    if isinstance(kernel, ElementwiseKernel):
-        return ""
-    tile = {ConvKernel: "ConvTile", ProductKernel: "ProductTile", WindowKernel: "WindowTile"}[type(kernel)]
-    return f'static_assert({tile}<L>::SHARED_BYTES == {kernel.shared_bytes}, "shared memory as planned");'
+    tiles = {ConvKernel: "ConvTile", ProductKernel: "ProductTile", WindowKernel: "WindowTile", ElementwiseKernel: ""}
+    tile = tiles[type(kernel)]
+    return tile and f'static_assert({tile}<L>::SHARED_BYTES == {kernel.shared_bytes}, "shared memory as planned");'
 
 
 def _description(kernel: Kernel) -> str:

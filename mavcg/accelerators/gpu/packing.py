@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
-from mavcg.accelerators.gpu.gpu_layer import PACK
-from mavcg.accelerators.gpu.kernel_plan import Kernel, ProductKernel, WindowKernel
+from mavcg.accelerators.gpu.gpu_layer import PACK, GpuLayer
+from mavcg.accelerators.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 
 Array = NDArray[Any]
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
@@ -34,18 +34,33 @@ def pack_weights(kernel: Kernel, w: Array) -> Array:
     ConvKernel: [group][tile of OC][tile of IC][IC words][KH][KW][TILE_OC], each tile padded to a multiple of 16 bytes.
     ProductKernel: [group][OC][IC words]. WindowKernel: [channel words][KH][KW].
     """
+    match kernel:
+        case WindowKernel(layer):
+            return pack_tensor(w.reshape(layer.conv.groups, layer.conv.kh, layer.conv.kw), layer.type)
+        case ProductKernel(layer):
+            return _in_words(layer, w)
+        case ConvKernel():
+            return _in_tiles(kernel, w)
+        case ElementwiseKernel():
+            raise TypeError("element-wise operators have no weights")
+
+
+def _in_words(layer: GpuLayer, w: Array) -> Array:
+    """Return [group, OC, IC words * pack, KH, KW]; missing channels are zero."""
+    conv = layer.conv
+    taps = (conv.kh, conv.kw)
+    words = np.zeros((conv.groups, conv.oc, layer.ic_words * layer.pack, *taps), DTYPES[layer.type])
+    words[:, :, : conv.ic] = w.reshape(conv.groups, conv.oc, conv.ic, *taps)
+    return words
+
+
+def _in_tiles(kernel: ConvKernel, w: Array) -> Array:
+    """Return the tiles of a tiled convolution's weights, in the order of its loops."""
     layer, conv, pack = kernel.layer, kernel.layer.conv, kernel.layer.pack
     dtype, taps = DTYPES[layer.type], (conv.kh, conv.kw)
-    if isinstance(kernel, WindowKernel):
-        return pack_tensor(w.reshape(conv.groups, *taps), layer.type)
-    words = np.zeros((conv.groups, conv.oc, layer.ic_words * pack, *taps), dtype)
-    words[:, :, : conv.ic] = w.reshape(conv.groups, conv.oc, conv.ic, *taps)
-    if isinstance(kernel, ProductKernel):
-        return words
-    assert isinstance(kernel, ConvKernel), "element-wise operators have no weights"
     deep, wide = kernel.reductions * kernel.tile_ic, kernel.oc_tiles * kernel.tile_oc
     padded = np.zeros((conv.groups, wide, deep * pack, *taps), dtype)
-    padded[:, : conv.oc, : layer.ic_words * pack] = words
+    padded[:, : conv.oc, : layer.ic_words * pack] = _in_words(layer, w)
     shape = (conv.groups, kernel.oc_tiles, kernel.tile_oc, kernel.reductions, kernel.tile_ic, pack, *taps)
     ordered = padded.reshape(shape).transpose(0, 1, 3, 4, 6, 7, 2, 5)
     tiles = ordered.reshape(conv.groups * kernel.oc_tiles * kernel.reductions, -1)

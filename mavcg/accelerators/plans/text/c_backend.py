@@ -198,9 +198,12 @@ class CWriter:
         info = self.plan.info
         _, oc, oh, ow = self.tiles[command.output].dims
         _, ic, ih, iw = self.tiles[command.input].dims
-        kh, kw = self.tiles[command.weight].dims[2:] if isinstance(command, Conv) else info.kernel
+        match command:
+            case Conv(weight=weight, add=adds):
+                kh, kw = self.tiles[weight].dims[2:]
+            case PoolCommand():
+                (kh, kw), adds = info.kernel, False
         left, _, above, _ = command.pads
-        add = int(isinstance(command, Conv) and command.add)
         values = (
             oc,
             ic,
@@ -214,6 +217,6 @@ class CWriter:
             *info.dilation,
             left,
             above,
-            add,
+            int(adds),
         )
         return f"&(const struct plan_conv){{{', '.join(map(str, values))}}}"

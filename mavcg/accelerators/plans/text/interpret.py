@@ -63,18 +63,17 @@ def count_plan(plan: TextPlan) -> CountedTraffic:
     loaded = {"INPUT": 0, "WEIGHT": 0, "OUTPUT": 0}
     psums = stored = 0
     for command in plan.commands:
-        if isinstance(command, Load | Store):
-            if command.tile not in tiles:
-                raise MavcgError(
-                    f"plan of {plan.name or 'a layer'}: {command.tile} is moved but not in [var]; declare it"
-                )
-            tile = tiles[command.tile]
-            if isinstance(command, Load):
-                loaded[tile.operand] += tile.elements
-            elif command.partial:
-                psums += tile.elements
-            else:
-                stored += tile.elements
+        match command:
+            case Load(tile=name) | Store(tile=name) if name not in tiles:
+                raise MavcgError(f"plan of {plan.name or 'a layer'}: {name} is moved but not in [var]; declare it")
+            case Load(tile=name):
+                loaded[tiles[name].operand] += tiles[name].elements
+            case Store(tile=name, partial=True):
+                psums += tiles[name].elements
+            case Store(tile=name):
+                stored += tiles[name].elements
+            case _:
+                pass  # the others move nothing off chip
     psum_bytes = types.resident_bytes("OUTPUT")
     return CountedTraffic(
         loaded["INPUT"] * types.item_bytes("INPUT"),
