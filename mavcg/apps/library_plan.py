@@ -15,8 +15,7 @@ from mavcg.apps.buildable import check_buildable, check_precision, parallel_pair
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import network_of
 from mavcg.apps.stage_balance import StageBalance
-from mavcg.apps.stage_cuts import steps_of_layer
-from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
+from mavcg.apps.stage_plan import PipelinedModel, pipeline_of, steps_of_layer
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_in_order
 from mavcg.choose.plan import Plan

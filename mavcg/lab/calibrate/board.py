@@ -10,8 +10,8 @@ import msgspec
 
 from mavcg.files.decode import json_document
 from mavcg.lab.calibrate.loops import OutOfTime, TimedLoop, loop_program
-from mavcg.lab.runners.finished import RunnerError
 from mavcg.lab.runners.shell_runner import ShellRunner
+from mavcg.lab.runners.transport import RunnerError
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 CSRC = Path(__file__).resolve().parent / "csrc"

@@ -60,8 +60,8 @@ def tune_on_fleet(
 
 def check_fleet(fleet: "Fleet", as_json: bool) -> None:
     """Print what each board of a fleet reports about itself. Raises: MavcgError if its scheduler is not reached."""
+    from mavcg.lab.fleet.hosts import fleet_facts, open_hosts
     from mavcg.lab.fleet.report import check_document, show_check
-    from mavcg.lab.fleet.tune_fleet import fleet_facts, open_hosts
 
     with open_hosts(fleet) as hosts:
         document = check_document(fleet, fleet_facts(fleet, hosts))

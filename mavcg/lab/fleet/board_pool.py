@@ -13,7 +13,7 @@ from mavcg.lab.fleet.fleet_file import FleetBoard, FleetRules
 from mavcg.lab.fleet.hosts import BoardHosts
 from mavcg.lab.fleet.verdicts import FAILED, GOOD, HOT, BoardSummary, reference_ms, summary, verdict
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes
-from mavcg.lab.runners.finished import RunnerError
+from mavcg.lab.runners.transport import RunnerError
 
 POLL_S = 0.1
 MOST_FAILURES = 2  # number of boards on which a job fails before the job is at fault

@@ -14,7 +14,7 @@ from mavcg.lab.fleet.board_task import BoardTask, Unit
 from mavcg.lab.fleet.figures_store import put_figures
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes
 from mavcg.lab.runners.bench_run import BenchOptions, TakenInterleaved
-from mavcg.lab.runners.finished import RunnerError
+from mavcg.lab.runners.transport import RunnerError
 from mavcg.lab.tuning.interleaved import CandidateGroup
 from mavcg.lab.tuning.interleaved_run import (
     DEFAULT_INTERLEAVED,

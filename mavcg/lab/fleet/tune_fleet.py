@@ -1,8 +1,7 @@
 """Measures a network's primitives on the boards of a fleet, all types at once, each in its own thread."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -16,14 +15,11 @@ from mavcg.hosts.host import find_board
 from mavcg.lab.fleet.board_pool import BoardPool
 from mavcg.lab.fleet.fleet_file import Fleet, FleetBoard
 from mavcg.lab.fleet.fleet_tuning import tune_on_fleet
-from mavcg.lab.fleet.hosts import BoardHosts
+from mavcg.lab.fleet.hosts import BoardHosts, fleet_facts, open_hosts
 from mavcg.lab.fleet.verdicts import BoardSummary
-from mavcg.lab.jobs.dask_engine import DaskEngine
-from mavcg.lab.jobs.engine import LocalEngine
-from mavcg.lab.jobs.sources_digest import compiler_digest
 from mavcg.lab.runners.core_cpus import differences, hints
 from mavcg.lab.runners.facts import MachineFacts
-from mavcg.lab.runners.finished import RunnerError
+from mavcg.lab.runners.transport import RunnerError
 from mavcg.lab.tuning.spot import MeasuredCore
 from mavcg.lab.tuning.state import RunControl
 from mavcg.lab.tuning.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
@@ -53,23 +49,6 @@ class FleetRequest:
     database: Path
     resume: bool
     limit_s: float | None
-
-
-@contextmanager
-def open_hosts(fleet: Fleet) -> Iterator[BoardHosts]:
-    """Open the hosts of the fleet's boards. Raises: MavcgError if the scheduler is not reached."""
-    if fleet.scheduler is None:
-        yield BoardHosts(LocalEngine())
-        return
-    named = f"{fleet.path}: scheduler {fleet.scheduler.url}"
-    with DaskEngine(fleet.scheduler, compiler_digest, named) as engine:
-        yield BoardHosts(engine)
-
-
-def fleet_facts(fleet: Fleet, hosts: BoardHosts) -> dict[FleetBoard, MachineFacts | str]:
-    """Return board -> its facts, or the reason why they cannot be read; all boards are queried at once."""
-    with ThreadPoolExecutor(len(fleet.boards)) as threads:
-        return dict(zip(fleet.boards, threads.map(hosts.facts, fleet.boards), strict=True))
 
 
 def tune_fleet(

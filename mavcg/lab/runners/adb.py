@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.lab.runners.client import Client, run_client
-from mavcg.lab.runners.finished import ConnectionLost, RunnerError
-from mavcg.lab.runners.transport import last_line
+from mavcg.lab.runners.transport import ConnectionLost, RunnerError, last_line
 
 SERIAL_VARIABLE = "ANDROID_SERIAL"  # adb's own variable
 INSTALL = "install adb (Android SDK platform-tools)"

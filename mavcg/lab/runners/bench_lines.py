@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from mavcg.files.decode import json_document
 from mavcg.hardware.core import Core
-from mavcg.lab.runners.finished import RunnerError
+from mavcg.lab.runners.transport import RunnerError
 
 HYBRID_KINDS = {"core": 0x40, "atom": 0x20}  # CPUID leaf 0x1A: Intel 64 SDM vol. 2A
 

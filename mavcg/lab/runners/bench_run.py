@@ -14,8 +14,8 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.cpu_list import cpu_ranges
 from mavcg.lab.runners.bench_lines import BenchLineReader, InterleavedTimes, JobFailed, JobTimes, MachineReport
 from mavcg.lab.runners.bench_program import BenchProgram
-from mavcg.lab.runners.finished import ConnectionLost, Finished, RunnerError, Silent
 from mavcg.lab.runners.shell_runner import SILENCE_S, ShellRunner
+from mavcg.lab.runners.transport import ConnectionLost, Finished, RunnerError, Silent
 
 WAITS_S = (1.0, 5.0, 20.0)  # delays before a lost connection is opened again
 MOST_FAILURES = 3  # successive failed jobs after which the machine is at fault

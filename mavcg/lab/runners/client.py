@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from mavcg.lab.runners.finished import RunnerError, Silent
+from mavcg.lab.runners.transport import RunnerError, Silent
 
 LAST_WORDS_S = 2.0  # to read standard error after the client's end, which a background process may keep open
 

@@ -4,7 +4,7 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.cpu_list import cpus_text
 from mavcg.lab.runners.facts import CpuFacts, MachineFacts
-from mavcg.lab.runners.finished import RunnerError
+from mavcg.lab.runners.transport import RunnerError
 
 CLOCK_DIFFERS = 0.02  # minimum relative difference of clocks that is reported; smaller ones are rounding
 HOT_CELSIUS = 60.0

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.lab.runners.adb import find_device
-from mavcg.lab.runners.finished import RunnerError
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.ssh import parse_ssh
+from mavcg.lab.runners.transport import RunnerError
 from mavcg.text.terminal import one_line
 
 FORMS = "local, ssh:user@host, ssh:user@host:port, adb or adb:SERIAL"

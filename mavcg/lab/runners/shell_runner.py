@@ -11,8 +11,7 @@ from pathlib import Path
 from mavcg.files.scratch import interrupts_on_signals
 from mavcg.lab.runners.client import run_client
 from mavcg.lab.runners.facts import MachineFacts, facts_of, facts_script, with_own_cores
-from mavcg.lab.runners.finished import Finished, RunnerError, Silent
-from mavcg.lab.runners.transport import Transport, last_line
+from mavcg.lab.runners.transport import Finished, RunnerError, Silent, Transport, last_line
 from mavcg.text.terminal import say
 
 FOLDER_VARIABLE = "MAVCG_RUNNER_FOLDER"  # folder on the machine for the temporary folder

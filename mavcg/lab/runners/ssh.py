@@ -12,8 +12,7 @@ from pathlib import Path
 
 from mavcg.files.scratch import scratch_folder
 from mavcg.lab.runners.client import run_client
-from mavcg.lab.runners.finished import ConnectionLost, RunnerError
-from mavcg.lab.runners.transport import last_line
+from mavcg.lab.runners.transport import ConnectionLost, RunnerError, last_line
 from mavcg.text.terminal import one_line
 
 COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first arguments, such as "ssh -F board.conf"

@@ -13,7 +13,7 @@ from mavcg.apps.library_plan import in_schedule_order
 from mavcg.apps.model_network import network_of
 from mavcg.apps.models import cut_network
 from mavcg.apps.schedule_notation import parse_schedule, write_schedule
-from mavcg.apps.stage_cuts import cuts_at, steps_of_layer
+from mavcg.apps.stage_plan import cuts_at, steps_of_layer
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within

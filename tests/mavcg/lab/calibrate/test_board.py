@@ -11,9 +11,9 @@ from mavcg.lab.calibrate.loops import OutOfTime, TimedLoop
 from mavcg.lab.calibrate.memory_loops import KIB, branch_loops, miss_loop, run_loop, split_loops, walk_loop, window_loop
 from mavcg.lab.calibrate.rate_loops import rate_loop
 from mavcg.lab.calibrate.templates import templates
-from mavcg.lab.runners.finished import RunnerError
 from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import ShellRunner
+from mavcg.lab.runners.transport import RunnerError
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 
@@ -52,7 +52,7 @@ class Answer:
         self.lines, self.status = lines, status
 
     def run(self, program: Path, arguments: list[str], **options: object) -> object:
-        from mavcg.lab.runners.finished import Finished
+        from mavcg.lab.runners.transport import Finished
 
         for line in self.lines:
             options["on_line"](line)  # type: ignore[operator]

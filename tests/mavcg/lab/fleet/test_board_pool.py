@@ -16,7 +16,7 @@ from mavcg.lab.fleet.hosts import BoardHosts
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.runners.bench_lines import Condition, InterleavedTimes, JobFailed, JobTimes, Rounds
 from mavcg.lab.runners.bench_run import BenchOptions
-from mavcg.lab.runners.finished import RunnerError
+from mavcg.lab.runners.transport import RunnerError
 
 RULES = FleetRules(rest_s=0.0, late_s=0.1, late=2.0)
 PROBE = 0

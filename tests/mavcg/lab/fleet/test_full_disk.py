@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.lab.fleet import tune_fleet
+from mavcg.lab.fleet import hosts
 from tests.mavcg.file_limit import files_of_at_most
 from tests.mavcg.lab.fleet.conftest import LoopbackFleet
 from tests.mavcg.lab.fleet.test_tune_fleet import InstantBoards
@@ -34,7 +34,7 @@ def test_a_fleet(
     monkeypatch: pytest.MonkeyPatch,
     limit: int,
 ) -> None:
-    monkeypatch.setattr(tune_fleet, "LocalEngine", InstantBoards)
+    monkeypatch.setattr(hosts, "LocalEngine", InstantBoards)
     fleet = fleet_of(0)
     fleet.path.write_text('[[board]]\nname = "desk-0"\ntype = "desk"\nrunner = "ssh:desk-0"\n')
     path = tmp_path / "costs.sqlite"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.lab.fleet import tune_fleet
+from mavcg.lab.fleet import hosts
 from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result, read_board_facts
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.runners.bench_lines import Condition, InterleavedTimes, JobTimes, Rounds
@@ -53,7 +53,7 @@ class InstantBoards(LocalEngine):
 def test_from_the_command_line_to_the_database(
     mavcg: Any, fleet_of: FleetOf, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tune_fleet, "LocalEngine", InstantBoards)
+    monkeypatch.setattr(hosts, "LocalEngine", InstantBoards)
     fleet = fleet_of(0)
     boards = [f'[[board]]\nname = "desk-{n}"\ntype = "desk"\nrunner = "ssh:desk-{n}"\n' for n in range(3)]
     fleet.path.write_text("".join(boards))

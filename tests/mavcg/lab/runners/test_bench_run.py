@@ -14,9 +14,9 @@ from mavcg.lab.runners import bench_lines, bench_run
 from mavcg.lab.runners.bench_lines import Condition, JobFailed, JobTimes
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench
-from mavcg.lab.runners.finished import ConnectionLost, RunnerError
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE
+from mavcg.lab.runners.transport import ConnectionLost, RunnerError
 
 BRIEF = BenchOptions(silence_s=1.0)
 A55 = Core("cortex-a55", "aarch64", "in", "cortex-a55", "", midr=(Midr(0x41, 0xD05, 1),))

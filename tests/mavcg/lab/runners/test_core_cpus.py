@@ -7,8 +7,8 @@ import pytest
 
 from mavcg.lab.runners.core_cpus import cpus_of, differences, hints
 from mavcg.lab.runners.facts import CpuFacts, MachineFacts, facts_of
-from mavcg.lab.runners.finished import RunnerError
 from mavcg.lab.runners.open import open_runner
+from mavcg.lab.runners.transport import RunnerError
 from mavcg.profiles.load import load_board
 
 BOARDS = Path(__file__).parents[3] / "boards"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mavcg.lab.runners.adb import AdbTransport
-from mavcg.lab.runners.finished import ConnectionLost, RunnerError
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE
 from mavcg.lab.runners.ssh import COMMAND_VARIABLE, SshTransport, parse_ssh
+from mavcg.lab.runners.transport import ConnectionLost, RunnerError
 
 
 def program(tmp_path: Path, text: str = "exit 0\n") -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.lab.runners.finished import Silent
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
+from mavcg.lab.runners.transport import Silent
 
 BOARDS = Path(__file__).parents[3] / "boards"
 

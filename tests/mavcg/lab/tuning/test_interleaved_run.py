@@ -16,7 +16,7 @@ from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.runners.bench_program import BenchProgram
-from mavcg.lab.runners.finished import Finished
+from mavcg.lab.runners.transport import Finished
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
 from mavcg.lab.tuning import interleaved_run, state, tune_core
