@@ -1,4 +1,4 @@
-"""A machine's shell: the interface of transports, which run lines of script and copy files, their results and errors."""
+"""A machine's shell: the interface of transports, which run lines of script and copy files; results and errors."""
 
 from dataclasses import dataclass
 from pathlib import Path
