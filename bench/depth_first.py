@@ -31,7 +31,7 @@ from bench.peers import difference, outputs_of
 from bench.record import facts, write
 from mavcg.accelerators.networks import mobilenet_v2, with_seeded_weights
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import squeezenet

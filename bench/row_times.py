@@ -20,7 +20,7 @@ from bench.host_library import no_costs
 from bench.record import facts, write
 from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.bands.banded_range import OFF
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError
 from mavcg.model.model import build_model
 from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 from mavcg.text.terminal import say

@@ -15,9 +15,10 @@ from mavcg.accelerators.networks import mobilenet_v2, resnet50, with_seeded_weig
 from mavcg.apps.application import Application, sequential
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
 from mavcg.apps.model_network import network_of
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError, first_within
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.row_phases import divide_rows
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Graph
 from mavcg.passes.graph.pipeline import optimise
@@ -41,11 +42,11 @@ def sizes(name: str, graph: Graph) -> dict[str, Any]:
     planned = plan_lowered(with_image_rows(lower_graph(graph, Packing(LANES))))
     start = time.process_time()
     try:
-        plan_within(planned, 1)
+        divide_rows(first_within([planned], 1))
     except ArenaTooLargeError as error:
         least = error.least_bytes
     seconds = time.process_time() - start
-    program = plan_within(planned, least).program
+    program = divide_rows(first_within([planned], least)).program
     return {
         "network": name,
         "input_bytes": sum(tensor.type.bytes for tensor in program.inputs),

@@ -200,7 +200,7 @@ def build_by_rows(model: Path, library: Path) -> None:
 
     No algorithm with larger rounding errors may be chosen, because the bound on differences does not include them.
     """
-    from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+    from mavcg.choose.limits.arena_limit import ArenaTooLargeError
     from mavcg.model.model import build_model
     from mavcg.model.request import ModelOptions, make_model_request, without_declared_shapes
 

@@ -17,7 +17,8 @@ from mavcg.apps.model_network import network_of
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of, steps_of_layer
 from mavcg.choose.bands.banded_range import OFF
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_in_order
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError
+from mavcg.choose.lowering.row_phases import plan_in_order
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError
 from mavcg.choose.plan import Plan
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model

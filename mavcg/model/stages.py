@@ -3,19 +3,20 @@
 STAGES lists them in order. What they decide is printed by MAVCG_DUMP (dump.py).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lengths.any_length import count_lengths, lower_any_length
+from mavcg.choose.limits.arena_limit import first_within
 from mavcg.choose.lowering.context_memory import hold_in_context, without_state_copies
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large, divide_rows_of, division_within
-from mavcg.choose.lowering.step_list import make_step_list, plan_lowered
+from mavcg.choose.lowering.row_phases import divide_rows
+from mavcg.choose.lowering.step_list import make_step_list
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
 from mavcg.choose.predict.stored_weights import stored_weight_gains
@@ -94,42 +95,23 @@ def choose_precision(plan: Plan, context: PlanContext) -> Plan:
 
 
 def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:
-    """Choose how each node is computed, and lower it to kernels: the first choice whose arena keeps the limit.
+    """Choose how each node is computed, and lower it to kernels, within the limit on the arena.
 
     Raises: ArenaTooLargeError with the smallest arena found; MavcgError as choose_algorithms.
     """
-    limit, tried = context.max_arena_bytes, list[ArenaTooLargeError]()
-    chosen, question = plan, None
-    for choice in _choices(context):
-        if choice.question != question:
-            question = choice.question
-            chosen = choose_algorithms(plan, replace(context, question=question), dump)
-            chosen = replace(chosen, lowered=without_state_copies(chosen.lowered))
-            dump("lower", chosen.lowered)
-        own = replace(chosen, lowered=with_image_rows(chosen.lowered)) if choice.image_rows else chosen
-        if limit is None:
-            return own
-        untiled = plan_lowered(own.lowered)
-        division = division_within(untiled, limit, context.progress)
-        if division.arena_bytes <= limit:
-            return replace(own, rows=division)
-        tried.append(arena_too_large(untiled, division, limit))
-    raise min(tried, key=lambda error: error.least_bytes)
+    choices, limit = _lowered_choices(plan, context), context.max_arena_bytes
+    return next(choices) if limit is None else first_within(choices, limit, context.progress)
 
 
-@dataclass(frozen=True)
-class _ChoiceCandidate:
-    """A way to choose algorithms. image_rows: every kernel that can works by rows of the image."""
-
-    question: ModelQuestion
-    image_rows: bool
-
-
-def _choices(context: PlanContext) -> tuple[_ChoiceCandidate, ...]:
-    """Return the choices by preference: as requested, by rows, and with algorithms that all work by rows."""
-    plain = ModelQuestion(ENGINE, None, 0)
-    requested = _ChoiceCandidate(context.question, context.image_rows)
-    return tuple(dict.fromkeys((requested, _ChoiceCandidate(context.question, True), _ChoiceCandidate(plain, True))))
+def _lowered_choices(plan: Plan, context: PlanContext) -> Iterator[Plan]:
+    """Yield the choices by preference: as requested, by rows, and with algorithms that all work by rows."""
+    for question in dict.fromkeys((context.question, ModelQuestion(ENGINE, None, 0))):
+        chosen = choose_algorithms(plan, replace(context, question=question), dump)
+        chosen = replace(chosen, lowered=without_state_copies(chosen.lowered))
+        dump("lower", chosen.lowered)
+        if question == context.question and not context.image_rows:
+            yield chosen
+        yield replace(chosen, lowered=with_image_rows(chosen.lowered))
 
 
 def lower_for_lengths(plan: Plan, context: PlanContext) -> Plan:
@@ -174,10 +156,10 @@ def choose_bands(plan: Plan, context: PlanContext) -> Plan:
     return plan if limit is not None and banded.program.arena_bytes > limit else banded
 
 
-def divide_rows(plan: Plan, context: PlanContext) -> Plan:
+def order_phases(plan: Plan, context: PlanContext) -> Plan:
     """Compute the program by the parts of rows that keep the limit on the arena, unless bands of rows keep it."""
     if not plan.bands:
-        plan = divide_rows_of(plan, plan.rows)
+        plan = divide_rows(plan)
     dump("plan_phases", f"{len(plan.program.phases)} phases, arena {plan.program.arena_bytes} bytes\n")
     return plan
 
@@ -219,7 +201,7 @@ LAY_OUT: tuple[Stage, ...] = (
     place_memory,
     list_steps,
     choose_bands,
-    divide_rows,
+    order_phases,
     choose_threads,
     place_states,
 )

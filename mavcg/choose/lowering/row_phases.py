@@ -1,6 +1,6 @@
 """Plan programs that are computed by parts of rows: phases, and an arena that holds a window of rows per buffer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
@@ -9,103 +9,24 @@ from mavcg.choose.lowering.row_access import unit_access
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
-from mavcg.memory.row_demand import ALIGN, ByteAccess, UnitStep
+from mavcg.memory.row_demand import ByteAccess, UnitStep
 from mavcg.memory.row_schedule import schedule_in_order, schedule_rows
 from mavcg.memory.row_segments import (
-    RowDivision,
-    RowSegment,
     StepRange,
-    all_segments,
     blocked_steps,
-    cheapest_within,
-    least_peak,
 )
 from mavcg.memory.row_windows import Firing, Move, RowSchedule
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
-# Sizes to try, in bytes, of the output that a step of a segment computes in one phase.
-BLOCK_BYTES = tuple(4096 << (2 * exponent) for exponent in range(5))
-SLACKS = (2.0, 1.0, 0.5, 0.0)  # fractions to try by which windows are enlarged, so that fewer bytes are moved
 MOST_PHASES = 100_000
 NODES = 2_000  # maximum nodes of the search for offsets, which runs for many plans
-TRIES = 12  # maximum attempts with a lower limit on the peak, if placed buffers exceed the arena's limit
 
 
-class ArenaTooLargeError(MavcgError):
-    """Raised when no plan fits the arena's limit. least_bytes: size of the smallest arena that was found."""
-
-    def __init__(self, message: str, least_bytes: int) -> None:
-        super().__init__(message)
-        self.least_bytes = least_bytes
-
-
-def plan_within(planned: Plan, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None) -> Plan:
-    """Return the model unchanged if its arena is within the limit, else planned by parts of rows.
-
-    Raises: ArenaTooLargeError if no plan is within the limit.
-    """
-    division = division_within(planned, max_arena_bytes, progress)
-    if division.arena_bytes > max_arena_bytes:
-        raise arena_too_large(planned, division, max_arena_bytes)
-    return divide_rows_of(planned, division)
-
-
-def divide_rows_of(planned: Plan, division: RowDivision) -> Plan:
-    """Return the program in the order of a division; unchanged layer by layer."""
-    if not division.ranges:
+def divide_rows(planned: Plan) -> Plan:
+    """Return the plan with its program in the order of its parts of rows; unchanged layer by layer."""
+    if not planned.rows.ranges:
         return planned
-    return plan_phases(planned, program_rows(planned), division.ranges, division.slack)
-
-
-def arena_too_large(planned: Plan, division: RowDivision, max_arena_bytes: int) -> ArenaTooLargeError:
-    """Return the error for a program, layer by layer, whose smallest arena is that of this division."""
-    whole = planned.program.arena_bytes
-    least = min(division.arena_bytes, whole)
-    return ArenaTooLargeError(
-        f"--max-arena {max_arena_bytes}: the buffers of {planned.program.name} take {least} bytes at "
-        f"least, computed by parts of rows, and {whole} layer by layer; allow {least}",
-        least,
-    )
-
-
-def division_within(
-    planned: Plan, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None
-) -> RowDivision:
-    """Return the division within the limit with the fewest phases and moves; the smallest one if none is within it.
-
-    planned: layer by layer; the tiles of its kernels do not matter.
-    """
-    whole = RowDivision(arena_bytes=planned.program.arena_bytes)
-    if whole.arena_bytes <= max_arena_bytes:
-        return whole
-    rows = program_rows(planned)
-    segments = all_segments(
-        rows.steps,
-        rows.unit_bytes,
-        rows.sizes,
-        rows.outputs,
-        BLOCK_BYTES,
-        lambda done, total: progress(f"planning parts of rows: {100 * done // total} %"),
-    )
-
-    def division(path: Sequence[RowSegment], slack: float) -> RowDivision:
-        ranges = tuple(segment.steps for segment in path)
-        return RowDivision(ranges, slack, plan_phases(planned, rows, ranges, slack).program.arena_bytes)
-
-    limit = max_arena_bytes
-    for _ in range(TRIES):
-        path = cheapest_within(segments, limit)
-        if path is None:
-            break
-        made = division(path, 0.0)
-        if made.arena_bytes <= max_arena_bytes:
-            roomier = (division(path, slack) for slack in SLACKS[:-1])
-            return next((own for own in roomier if own.arena_bytes <= max_arena_bytes), made)
-        # Fragmentation made the arena larger than the live peak; lower the next peak's limit by the same factor.
-        limit = min(limit * max_arena_bytes // made.arena_bytes, limit - ALIGN)
-    path = cheapest_within(segments, least_peak(segments))
-    least = whole if path is None else division(path, 0.0)
-    return min(whole, least, key=lambda own: own.arena_bytes)
+    return plan_phases(planned, program_rows(planned), planned.rows.ranges, planned.rows.slack)
 
 
 @dataclass(frozen=True)

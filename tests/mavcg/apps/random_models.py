@@ -14,9 +14,10 @@ from mavcg.apps.model_network import network_of
 from mavcg.apps.models import cut_network
 from mavcg.apps.schedule_notation import parse_schedule, write_schedule
 from mavcg.apps.stage_plan import cuts_at, steps_of_layer
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError, first_within
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.row_phases import divide_rows
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.plan import Plan
@@ -153,11 +154,11 @@ def _random_schedule(generator: random.Random, cnn: Cnn) -> Partition:
 def _by_parts(generator: random.Random, planned: Plan) -> Plan:
     """Plan within a random limit between the least arena and layer by layer."""
     try:
-        return plan_within(planned, 1)
+        return divide_rows(first_within([planned], 1))
     except ArenaTooLargeError as error:
         least = error.least_bytes
     limit = generator.randint(least, max(least, planned.program.arena_bytes))
-    made = plan_within(planned, limit)
+    made = divide_rows(first_within([planned], limit))
     assert made.program.arena_bytes <= limit
     return made
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError, first_within
 from mavcg.choose.lowering.context_memory import hold_in_context, updates_in_place, without_state_copies
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.row_phases import divide_rows
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Array, Graph, GraphState, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -248,8 +249,8 @@ def test_states_of_a_program_by_parts_of_rows() -> None:
     lowered = lower_graph(optimise(streaming(40)), PACKING)
     whole = plan_lowered(lowered)
     with pytest.raises(ArenaTooLargeError) as refused:
-        plan_within(whole, 1)
-    parts = plan_within(whole, (whole.program.arena_bytes + refused.value.least_bytes) // 2)
+        divide_rows(first_within([whole], 1))
+    parts = divide_rows(first_within([whole], (whole.program.arena_bytes + refused.value.least_bytes) // 2))
     assert parts.program.phases and parts.program.arena_bytes < whole.program.arena_bytes
     runners = [ProgramRunner(lowered, host_machine()) for _ in range(2)]
     runners[1].program = hold_in_context(parts).program

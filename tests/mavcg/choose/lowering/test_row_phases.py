@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from bench.program_runner import ProgramRunner
+from mavcg.choose.limits.arena_limit import ArenaTooLargeError, first_within
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.row_phases import divide_rows
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
@@ -88,17 +89,17 @@ def test_parts_of_rows_give_the_same_bits(tmp_path: Path) -> None:
     lowered = mixed(tmp_path)
     planned = plan_lowered(lowered)
     with pytest.raises(ArenaTooLargeError) as refused:
-        plan_within(planned, 1)
+        divide_rows(first_within([planned], 1))
     least, whole = refused.value.least_bytes, planned.program.arena_bytes
     assert f"take {least} bytes at least" in str(refused.value) and least < 0.8 * whole
-    assert plan_within(planned, whole) is planned
+    assert not first_within([planned], whole).rows.ranges
 
     x = np.random.default_rng(0).standard_normal((1, 3, 66, 70)).astype(np.float32)
     runner = ProgramRunner(lowered, MACHINE)
     right = runner.run(x)[0].tobytes()
     for share in (0.0, 0.4, 0.8):
         limit = int(least + share * (whole - least))
-        program = plan_within(planned, limit).program
+        program = divide_rows(first_within([planned], limit)).program
         assert program.phases and program.arena_bytes <= limit
         assert {phase.step for phase in program.phases} == set(range(len(program.steps)))
         runner.program = program
@@ -108,7 +109,7 @@ def test_parts_of_rows_give_the_same_bits(tmp_path: Path) -> None:
 
 def test_rows_of_steps_are_each_computed_once(tmp_path: Path) -> None:
     planned = plan_lowered(mixed(tmp_path))
-    program = plan_within(planned, int(planned.program.arena_bytes * 0.8)).program
+    program = divide_rows(first_within([planned], int(planned.program.arena_bytes * 0.8))).program
     for number, step in enumerate(program.steps):
         parts = [p for p in program.phases if p.step == number and not p.moved_bytes]
         ends = [0, *(part.first_row + part.rows for part in parts)]
@@ -124,4 +125,4 @@ def test_images_of_a_batch_are_computed_as_a_whole(tmp_path: Path) -> None:
     lowered = lowered_model(tmp_path, nodes, weights, (2, 3, 16, 16))
     planned = plan_lowered(lowered)
     with pytest.raises(MavcgError, match="--max-arena 64: the buffers of .* bytes at least"):
-        plan_within(planned, 64)
+        divide_rows(first_within([planned], 64))
