@@ -21,23 +21,17 @@ from mavcg.reference import (
     loops,
     reduction,
     selection,
-    shape,
     spatial,
 )
 from mavcg.reference.loops import run_loop
 
-# Each family of operators is a module with a mapping DEFINITIONS; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, attention, shape, eight_bit, layouts, block_weights, loops, selection)
+# Each family of operators is a module with a mapping DEFINITIONS, named as that in ops/; a new family is added here.
+FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops, selection)
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )
-_EXACT = (
-    *shape.MOVES,
-    "where",
-    "cast",
-    "bitcast",
-    "convert_layout",
-)  # operators without arithmetic, which need no wider type
+# Operators without arithmetic, which need no wider type.
+_EXACT = (*layouts.MOVES, "where", "cast", "bitcast", "convert_layout")
 
 
 Visit = Callable[[Node, Sequence[Array | None], Array], None]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node
-from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.passes.graph.rewrite import Rewrite, fuse_with_makers
 
 INTEGER = ("iconv2d", "imatmul")
 BIAS, MULTIPLIER, SHIFT, RESIDUAL = 3, 4, 5, 6  # indices of inputs
@@ -39,19 +39,13 @@ def fuse_integer_results(graph: Graph) -> Graph:
     Bias, multiplier and shift have one number per output channel; a multiplier may have one for all. The kernel does
     the same operations in the same order, so that no bit changes. A value with another reader is not fused.
     """
-    new = Rewrite(graph)
-    for node in graph.nodes:
-        fused = _fused_node(new, node) if node.op in ("add", "mul") else None
-        if fused is None:
-            new.keep(node)
-        else:
-            new.drop(fused.output)
-            new.put(replace(fused, outputs=node.outputs))
-    return new.finish()
+    return fuse_with_makers(graph, _fused_node)
 
 
 def _fused_node(new: Rewrite, node: Node) -> Node | None:
     """Return the convolution or product that computes an add's or mul's result too, or None."""
+    if node.op not in ("add", "mul"):
+        return None
     for name, operand in _both_orders(new, node):
         if new.types[name].shape != new.types[node.output].shape:
             continue

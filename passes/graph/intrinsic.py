@@ -6,7 +6,7 @@ Weights are computed in double precision and rounded once.
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
-from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.passes.graph.rewrite import Rewrite, fuse_with_makers
 
 CONVOLUTIONS = ("conv2d", "conv_transpose2d")
 LINEAR = (*CONVOLUTIONS, "matmul")
@@ -35,19 +35,16 @@ def fold_scale_after(graph: Graph) -> Graph:
     channels or one per channel. A convolution whose result has another reader, or that has an activation or residual,
     stays as it is. A shift is folded into the bias even if the weights are computed at run time.
     """
-    new = Rewrite(graph)
-    for node in graph.nodes:
-        affine = _affine(new, node)
-        prior = new.made.get(new.of(affine[0])) if affine else None
-        folded = None
-        if affine and prior is not None and prior.op in LINEAR and new.only_reader(affine[0]):
-            folded = _with_affine(new, prior, node, affine[1], affine[2])
-        if folded is None or prior is None:
-            new.keep(node)
-        else:
-            new.drop(prior.output)
-            new.put(folded)
-    return new.finish()
+    return fuse_with_makers(graph, _with_scale)
+
+
+def _with_scale(new: Rewrite, node: Node) -> Node | None:
+    """Return the convolution or product that computes a scale or shift after it too, or None."""
+    affine = _affine(new, node)
+    prior = new.made.get(new.of(affine[0])) if affine else None
+    if affine is None or prior is None or prior.op not in LINEAR or not new.only_reader(affine[0]):
+        return None
+    return _with_affine(new, prior, node, affine[1], affine[2])
 
 
 def _affine(new: Rewrite, node: Node) -> tuple[str, Array, Array] | None:
@@ -79,7 +76,7 @@ def _by_channel(array: Array) -> Array | None:
 
 
 def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Array) -> Node | None:
-    """Return the convolution or product that computes prior * scale + shift as `node`'s output, or None."""
+    """Return the convolution or product that computes prior * scale + shift, which is what `node` does, or None."""
     x, w, bias = prior.inputs[:3]
     residual = len(prior.inputs) > 3 and prior.inputs[3]
     channels = new.types[prior.output].shape[-1]
@@ -98,7 +95,7 @@ def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Arr
     if old_bias is not None or total.any():
         bias = new.constant(total, bias or prior.output)
     inputs = (x, w, bias, *prior.inputs[3:])
-    return Node(prior.op, inputs, node.outputs, prior.attrs, prior.origin or node.origin)
+    return Node(prior.op, inputs, prior.outputs, prior.attrs, prior.origin or node.origin)
 
 
 def _by_row(node: Node, scale: Array) -> Array:

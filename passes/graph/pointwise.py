@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from mavcg.graph import Graph, Node
 from mavcg.ops.elementwise import ACTIVATIONS
-from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.passes.graph.integer_results import INTEGER
+from mavcg.passes.graph.rewrite import Rewrite, fuse_with_makers
 
 WITH_ACT = ("conv2d", "conv_transpose2d", "matmul", "iconv2d", "imatmul")
 WITH_RESIDUAL = {"conv2d": 3, "matmul": 3, "iconv2d": 6, "imatmul": 6}  # operator -> index of the residual input
-INTEGER = ("iconv2d", "imatmul")
 
 
 def fuse_pointwise(graph: Graph) -> Graph:
@@ -31,15 +31,9 @@ def fuse_pointwise(graph: Graph) -> Graph:
     The convolution's result must have no other reader. If both operands of an addition are such convolutions, the later
     one takes the other's result as its residual.
     """
-    new = Rewrite(graph)
-    for node in graph.nodes:
-        fused = _with_act(new, node) if node.op in ACTIVATIONS else _with_residual(new, node)
-        if fused is None:
-            new.keep(node)
-        else:
-            new.drop(fused.output)
-            new.put(replace(fused, outputs=node.outputs))
-    return new.finish()
+    return fuse_with_makers(
+        graph, lambda new, node: _with_act(new, node) if node.op in ACTIVATIONS else _with_residual(new, node)
+    )
 
 
 def _open(new: Rewrite, name: str, ops: Container[str]) -> Node | None:

@@ -7,7 +7,7 @@ import numpy as np
 from mavcg.graph import Array, AttrValue, Graph, Node
 from mavcg.ops import make_node
 from mavcg.ops.eight_bit import limits
-from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.passes.graph.rewrite import Rewrite, fuse_with_makers
 
 RESIDUAL = 5  # index of the input
 
@@ -40,15 +40,7 @@ def fuse_quantized_sums(graph: Graph) -> Graph:
     Not fused: a result with another reader, that of a convolution with several groups (most are depthwise), and a sum
     that broadcasts.
     """  # noqa: E501
-    new = Rewrite(graph)
-    for node in graph.nodes:
-        fused = _FUSIONS[node.op](new, node) if node.op in _FUSIONS else None
-        if fused is None:
-            new.keep(node)
-        else:
-            new.drop(fused[0])
-            new.put(fused[1])
-    return new.finish()
+    return fuse_with_makers(graph, lambda new, node: _FUSIONS[node.op](new, node) if node.op in _FUSIONS else None)
 
 
 def _plain_convolution(new: Rewrite, name: str) -> Node | None:
@@ -59,8 +51,8 @@ def _plain_convolution(new: Rewrite, name: str) -> Node | None:
     return None if maker.inputs[RESIDUAL] or maker.attr("own_scale") else maker
 
 
-def _fused_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
-    """Return (the convolution's result, the convolution that computes a qadd too), or None."""
+def _fused_node(new: Rewrite, node: Node) -> Node | None:
+    """Return the convolution that computes a qadd too, or None."""
     shape = new.types[node.output].shape
     for own, other in _both_orders(node):
         name, residual = (new.of(node.inputs["ab".index(side)]) for side in (own, other))
@@ -71,12 +63,12 @@ def _fused_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
         attrs = {"own_scale": node.attr(f"{own}_scale"), "residual_scale": node.attr(f"{other}_scale")}
         attrs |= {key: node.attr(key) for key in ("out_zero", "lo", "hi", "to")}
         attrs["residual_zero"] = node.attr(f"{other}_zero")
-        return name, _with(maker, node, residual, attrs)
+        return _with(maker, residual, attrs)
     return None
 
 
-def _rescaled_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
-    """Return (the convolution's result, the convolution that gives it in a lookup's scale), or None."""
+def _rescaled_node(new: Rewrite, node: Node) -> Node | None:
+    """Return the convolution that gives its result in a lookup's scale, or None."""
     name, table = new.of(node.inputs[0]), new.array(new.of(node.inputs[1]))
     maker = _plain_convolution(new, name)
     if maker is None or table is None:
@@ -89,7 +81,7 @@ def _rescaled_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
     if scale is None:
         return None
     attrs = {"out_zero": zero, "lo": int(entries.min()), "hi": int(entries.max())}
-    return name, _with(maker, node, "", {"own_scale": scale, **attrs, "to": new.types[node.output].dtype})
+    return _with(maker, "", {"own_scale": scale, **attrs, "to": new.types[node.output].dtype})
 
 
 def scale_of(own: Array, entries: Array, zero: int) -> float | None:
@@ -107,12 +99,12 @@ def scale_of(own: Array, entries: Array, zero: int) -> float | None:
     return float(scale) if np.array_equal(made, entries) else None
 
 
-def _with(maker: Node, node: Node, residual: str, attrs: Mapping[str, AttrValue]) -> Node:
+def _with(maker: Node, residual: str, attrs: Mapping[str, AttrValue]) -> Node:
     """Return a convolution that computes a node after it too. attrs: of the result, and what is done with its own."""
     window = {key: maker.attr(key) for key in ("stride", "dilation", "pads", "groups", "x_zero")}
     bounds = {f"own_{end}": maker.attr(end) - maker.attr("out_zero") for end in ("lo", "hi")}
     return make_node(
-        "qconv2d", (*maker.inputs[:RESIDUAL], residual), node.outputs, maker.origin, **window, **bounds, **attrs
+        "qconv2d", (*maker.inputs[:RESIDUAL], residual), maker.outputs, maker.origin, **window, **bounds, **attrs
     )
 
 

@@ -107,6 +107,23 @@ class Rewrite:
         return prune(replace(self.old, nodes=tuple(nodes), types=types, constants=self.constants))
 
 
+def fuse_with_makers(graph: Graph, fused: Callable[[Rewrite, Node], Node | None]) -> Graph:
+    """Replace nodes, and the one that makes an input of each, by one that computes both.
+
+    fused: returns, for a node of the old graph, the maker's node in the new graph, changed so that it computes the node
+    too, with the maker's output; None to keep both. No other node may read that output.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        both = fused(new, node)
+        if both is None:
+            new.keep(node)
+        else:
+            new.drop(both.output)
+            new.put(replace(both, outputs=node.outputs))
+    return new.finish()
+
+
 def _rename(node: Node, names: Mapping[str, str]) -> Node:
     outputs = tuple([names.get(o, o) for o in node.outputs])
     renamed = node.with_inputs(names)
