@@ -7,7 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import address, const, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, operand, repeat, repeat_tiles, scale_index, tiles_of
 from mavcg.kernels.conv.part_loops import row_tiles
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -76,18 +76,13 @@ class Blocks:
         b = self.b
         tiling, crossing = register_tiling(self.spec, self.machine, self.macro, run.count)
         step = tiling.vectors * self.lanes
-        chunks, rest = divmod(run.count, step)
 
-        def chunk(index: Value) -> None:
-            self.chunk(replace(run, first=b.add(run.first, index), count=step), tiling, crossing, block)
+        def chunk(index: Value, count: int) -> None:
+            channels = replace(run, first=b.add(run.first, index), count=count)
+            widths = tiling.widths if count == step else tiling.rest
+            self.chunk(channels, replace(tiling, widths=widths), crossing, block)
 
-        if chunks == 1:
-            chunk(const(0))
-        elif chunks:
-            repeat(b, 0, chunks * step, chunk, "channel", step)
-        if rest:
-            last = replace(run, first=b.add(run.first, const(chunks * step)), count=rest)
-            self.chunk(last, replace(tiling, widths=tiling.rest), crossing, block)
+        repeat_tiles(b, tiles_of(run.count, step), chunk, "channel")
 
     def chunk(self, run: ChannelRun, tiling: RegisterTiling, crossing: bool, block: SumBlock) -> None:
         """Emit a chunk: the channels of one register tile, or fewer, for the rows of a block.
@@ -220,25 +215,17 @@ class Blocks:
             spec.out.strides[2] * self.item,
             spec.residual.strides[2] * self.item if spec.residual else 0,
         )
-        prefetches, done = prefetches_inputs(spec, self.machine, chunk.tiling.vectors * self.lanes), 0
-        for mr, count in chunk.tiling.widths.tiles:
+        prefetches = prefetches_inputs(spec, self.machine, chunk.tiling.vectors * self.lanes)
+
+        def tile(pixel: Value, mr: int) -> None:
             x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
             ahead = prefetches and mr > 1
-            tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes)
+            pointers = replace(
+                self.advance_prefetch(at, pixel, mr, chunk.share),
+                inputs=address(b, at.inputs, scale_index(b, pixel, steps[0])),
+                out=address(b, at.out, scale_index(b, pixel, steps[1])),
+                residual=address(b, at.residual, scale_index(b, pixel, steps[2])) if at.residual is not None else None,
+            )
+            chunk.emit(RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes), pointers)
 
-            def emit_at(pixel: Value, tile: RegisterTile = tile, mr: int = mr) -> None:
-                pointers = replace(
-                    self.advance_prefetch(at, pixel, mr, chunk.share),
-                    inputs=address(b, at.inputs, scale_index(b, pixel, steps[0])),
-                    out=address(b, at.out, scale_index(b, pixel, steps[1])),
-                    residual=address(b, at.residual, scale_index(b, pixel, steps[2]))
-                    if at.residual is not None
-                    else None,
-                )
-                chunk.emit(tile, pointers)
-
-            if count == 1:
-                emit_at(const(done))
-            else:
-                repeat(b, done, done + mr * count, emit_at, "pixel", mr)
-            done += mr * count
+        repeat_tiles(b, chunk.tiling.widths.tiles, tile, "pixel")

@@ -1,6 +1,5 @@
 """Emitter of depthwise convolutions of floats: loops over blocks of rows, pixels, lines of channels, rows, taps."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,8 +20,10 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     operand,
     repeat,
+    repeat_tiles,
     scale_index,
     store_vector,
+    tiles_of,
     with_element,
 )
 from mavcg.kernels.builder.nest import maximum, minimum
@@ -43,17 +44,6 @@ def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.F
     _DepthwiseEmitter(b, spec, machine).emit(function.args[1], function.args[2])
     b.ret_void()
     return function
-
-
-def by_lines(b: ir.IRBuilder, channels: int, line: int, body: Callable[[Value, int], None]) -> None:
-    """Emit body(first channel, count) for every cache line of `line` channels; the last line may be partial."""
-    whole = channels // line * line
-    if whole == line:
-        body(const(0), line)
-    elif whole:
-        repeat(b, 0, whole, lambda channel: body(channel, line), "line", line)
-    if channels > whole:
-        body(const(whole), channels - whole)
 
 
 @dataclass(frozen=True)
@@ -124,17 +114,8 @@ class _DepthwiseEmitter:
 
     def block(self, image: Value, lo: Value, hi: Value) -> None:
         """Emit the rows lo to hi of an image: for each tile of pixels all lines of channels."""
-        b, rows, done = self.b, self.b.sub(hi, lo), 0
-        for mr, count in self.widths.tiles:
-
-            def tile(pixel: Value, mr: int = mr) -> None:
-                self.pixels(image, lo, rows, pixel, mr)
-
-            if count == 1:
-                tile(const(done))
-            else:
-                repeat(b, done, done + mr * count, tile, "pixel", mr)
-            done += mr * count
+        rows = self.b.sub(hi, lo)
+        repeat_tiles(self.b, self.widths.tiles, lambda pixel, mr: self.pixels(image, lo, rows, pixel, mr), "pixel")
 
     def pixels(self, image: Value, lo: Value, rows: Value, pixel: Value, mr: int) -> None:
         """Emit a tile of `mr` pixels from `pixel`, of `rows` rows of an image from `lo`: all lines of channels."""
@@ -166,7 +147,7 @@ class _DepthwiseEmitter:
         if self.by_rows:
             unit(const(0), channels)
         else:
-            by_lines(b, channels, self.line_channels, unit)
+            repeat_tiles(b, tiles_of(channels, self.line_channels), unit, "line")
 
     def advance(self, at: Pointers, channel: Value) -> Pointers:
         """Return the pointers advanced by `channel` channels, a multiple of a line for the weights."""
@@ -211,12 +192,11 @@ class _DepthwiseEmitter:
             if unit.ahead is not None:
                 x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * self.item))
                 prefetch_offsets(b, x, self.window.inputs(range(shared, reach), unit.pixels))
-            by_lines(
-                b,
-                unit.channels,
-                self.line_channels,
-                lambda channel, n: self.line(self.advance(at, channel), unit.pixels, n),
-            )
+
+            def line(channel: Value, count: int) -> None:
+                self.line(self.advance(at, channel), unit.pixels, count)
+
+            repeat_tiles(b, tiles_of(unit.channels, self.line_channels), line, "line")
 
         repeat(b, const(0), unit.rows, row, "row")
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.builder.emit import const, kernel_name, repeat
+from mavcg.kernels.builder.emit import const, kernel_name, repeat, repeat_tiles, tiles_of
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.conv.spec import Convolution
 from mavcg.specs.kernel import KernelSpec
@@ -51,14 +51,7 @@ def row_tiles(b: ir.IRBuilder, begin: Value, end: Value, most: int, tile: Callab
 
 def channel_blocks(b: ir.IRBuilder, count: int, step: int | None, body: Callable[[Value, int], None]) -> None:
     """Emit body(first, channels) for each block of `step` output channels; the last may be shorter. None: one block."""
-    step = min(count, step or count)
-    whole = count // step * step
-    if whole == step:
-        body(const(0), step)
-    else:
-        repeat(b, 0, whole, lambda first: body(first, step), "channels", step)
-    if count > whole:
-        body(const(whole), count - whole)
+    repeat_tiles(b, tiles_of(count, min(count, step or count)), body, "channels")
 
 
 def block_channels(macro: MacroTile, lanes: int) -> int | None:
@@ -217,16 +210,10 @@ def channel_steps(
 
     between: (first, end) of the channels, multiples of a step or the last channel; None: all channels.
     """
-    whole = channels // step * step
     if between is None:
-        if whole == step:
-            body(const(0), step)
-        elif whole:
-            repeat(b, 0, whole, lambda channel: body(channel, step), "channel", step)
-        if channels > whole:
-            body(const(whole), channels - whole)
+        repeat_tiles(b, tiles_of(channels, step), body, "channel")
         return
-    low, high = between
+    whole, (low, high) = channels // step * step, between
     stop = minimum(b, high, const(whole))
     if whole:
         repeat(b, low, stop, lambda channel: body(channel, step), "channel", step)

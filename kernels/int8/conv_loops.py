@@ -6,7 +6,16 @@ from typing import Any, Protocol, TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import (
+    I8,
+    address,
+    const,
+    kernel_function,
+    operand,
+    repeat,
+    repeat_tiles,
+    scale_index,
+)
 from mavcg.kernels.conv.part_loops import (
     blocks,
     check_parts,
@@ -277,21 +286,16 @@ class _ConvolutionEmitter:
 
     def tiles(self, tiling: Int8Tiling, used: int, at: QPointers, ending: TileEnding) -> None:
         """Emit the register tiles of one row of pixels. used: channels of the last vector."""
-        b, spec, done = self.b, self.spec, 0
+        b, spec = self.b, self.spec
         steps = spec.x.strides[2] * spec.stride[1], *self.written_steps(2)
-        for mr, count in tiling.widths.tiles:
-            tile = self.tile(mr, steps, tiling.vectors, used)
 
-            def emit_at(pixel: Value, tile: QTile = tile) -> None:
-                inputs, out, residual = (
-                    pointer and address(b, pointer, scale_index(b, pixel, step))
-                    for pointer, step in zip((at.inputs, at.out, at.residual), steps, strict=True)
-                )
-                here = replace(at, inputs=inputs, out=out, residual=residual)
-                emit_qtile(b, self.machine, self.form, self.run, tile, here, ending)
+        def tile(pixel: Value, mr: int) -> None:
+            inputs, out, residual = (
+                pointer and address(b, pointer, scale_index(b, pixel, step))
+                for pointer, step in zip((at.inputs, at.out, at.residual), steps, strict=True)
+            )
+            here = replace(at, inputs=inputs, out=out, residual=residual)
+            shape = self.tile(mr, steps, tiling.vectors, used)
+            emit_qtile(b, self.machine, self.form, self.run, shape, here, ending)
 
-            if count == 1:
-                emit_at(const(done))
-            else:
-                repeat(b, done, done + mr * count, emit_at, "pixel", mr)
-            done += mr * count
+        repeat_tiles(b, tiling.widths.tiles, tile, "pixel")

@@ -21,6 +21,7 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     operand,
     repeat,
+    repeat_tiles,
     scale_index,
 )
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
@@ -196,22 +197,16 @@ class _Int8DepthwiseEmitter:
 
     def pixels(self, at: list[Value | None], ending: PixelEnding, lanes: int, used: int) -> None:
         """Emit all pixels of a row for one vector of channels. at: pointers to x, weights, out, residual."""
-        b, done = self.b, 0
-        steps = self.steps()
-        for mr, count in self.widths.tiles:
+        b, steps = self.b, self.steps()
 
-            def emit_at(pixel: Value, mr: int = mr) -> None:
-                here = [
-                    pointer and address(b, pointer, scale_index(b, pixel, step))
-                    for pointer, step in zip(at, steps, strict=True)
-                ]
-                self.tile(here, ending, mr, lanes, used)
+        def tile(pixel: Value, mr: int) -> None:
+            here = [
+                pointer and address(b, pointer, scale_index(b, pixel, step))
+                for pointer, step in zip(at, steps, strict=True)
+            ]
+            self.tile(here, ending, mr, lanes, used)
 
-            if count == 1:
-                emit_at(const(done))
-            else:
-                repeat(b, done, done + mr * count, emit_at, "pixel", mr)
-            done += mr * count
+        repeat_tiles(b, self.widths.tiles, tile, "pixel")
 
     def steps(self) -> tuple[int, int, int, int]:
         """Return the distances of neighbouring pixels in x, weights, out and residual, in bytes."""

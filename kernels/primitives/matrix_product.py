@@ -13,7 +13,19 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scale_index, splat, store_vector
+from mavcg.kernels.builder.emit import (
+    F32,
+    I1,
+    address,
+    const,
+    f32_splat,
+    repeat,
+    repeat_tiles,
+    scale_index,
+    splat,
+    store_vector,
+    tiles_of,
+)
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose, lanes_f32
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
@@ -133,29 +145,15 @@ def _tiles(b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointe
         emit_tile(b, machine, block.total, weights, shape, pointers, activation(b, product.act, product.act_args), part)
 
     def over_rows(body: Callable[[Value, int], None]) -> None:
-        done = 0
-        for mr, count in tiling.widths.tiles:
-            _repeat(b, done, count, mr, body, "row")
-            done += mr * count
+        repeat_tiles(b, tiling.widths.tiles, body, "row")
 
     def over_columns(body: Callable[[Value, int], None]) -> None:
-        whole = product.columns // step
-        _repeat(b, 0, whole, step, body, "column")
-        if product.columns % step:
-            body(const(whole * step), product.columns % step)
+        repeat_tiles(b, tiles_of(product.columns, step), body, "column")
 
     if product.rows_outer:
         over_rows(lambda row, mr: over_columns(lambda column, nr: tile(row, column, mr, nr)))
     else:
         over_columns(lambda column, nr: over_rows(lambda row, mr: tile(row, column, mr, nr)))
-
-
-def _repeat(b: ir.IRBuilder, first: int, count: int, step: int, body: Callable[[Value, int], None], name: str) -> None:
-    """Emit body(first + i * step, step) for i < count; a single iteration has no loop."""
-    if count == 1:
-        body(const(first), step)
-    elif count:
-        repeat(b, first, first + count * step, lambda i: body(i, step), name, step)
 
 
 def _store_bias(b: ir.IRBuilder, bias: Value, out: Value, shape: RegisterTile, lanes: int, part: Part | None) -> Part:
@@ -199,7 +197,7 @@ def emit_in_blocks(
         emit_product(b, machine, replace(product, columns=count), moved, part)
 
     whole, rest = divmod(product.columns, out.block)
-    _repeat(b, 0, whole, 1, lambda number, _: block(number, out.block), "block")
+    repeat_tiles(b, ((1, whole),), lambda number, _: block(number, out.block), "block")
     if rest:
         block(const(whole), rest)
 

@@ -24,10 +24,12 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
+    repeat_tiles,
     row_count,
     scale_index,
     splat,
     store_vector,
+    tiles_of,
     vector,
 )
 from mavcg.kernels.builder.nest import maximum, minimum
@@ -244,21 +246,9 @@ class _PoolEmitter:
 
 def _along_channels(b: ir.IRBuilder, channels: int, lanes: int, group: Callable[[Value, int, int], None]) -> None:
     """Emit group(first channel, vectors, used lanes of each) over all channels."""
-    done = 0
-    for count in (TOGETHER, 1):
-        step = count * lanes
-        end = done + (channels - done) // step * step
-        if end - done == step:
-            group(const(done), count, lanes)
-        elif end > done:
-
-            def vector(channel: Value, count: int = count) -> None:
-                group(channel, count, lanes)
-
-            repeat(b, done, end, vector, "channel", step)
-        done = end
-    if done < channels:
-        group(const(done), 1, channels - done)
+    several, rest = tiles_of(channels, TOGETHER * lanes)
+    tiles = (several, *tiles_of(rest[0], lanes))
+    repeat_tiles(b, tiles, lambda channel, size: group(channel, -(-size // lanes), min(size, lanes)), "channel")
 
 
 def _start(b: ir.IRBuilder, spec: Pool, typ: ir.Type) -> Value:

@@ -16,6 +16,7 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     operand,
     repeat,
+    repeat_tiles,
     scale_index,
     vector,
 )
@@ -155,40 +156,31 @@ class _DepthwiseChannelsEmitter:
 
     def pixels(self, x: Value, out: Value, residual: Value | None, channel: Value, used: int) -> None:
         """Emit a vector of channels of a row of outputs."""
-        b, spec, done = self.b, self.spec, 0
+        b, spec = self.b, self.spec
         source = address(b, x, spec.x.channel_bytes(b, channel), "channel_x")
         weights = address(b, self.w, scale_index(b, channel, F32_BYTES), "channel_w")
-        for count, tiles in self.widths.tiles:
+        step = spec.window_across.stride * spec.x.column_step * F32_BYTES
 
-            def pixel_tile(column: Value, count: int = count) -> None:
-                window = address(
-                    b,
-                    source,
-                    scale_index(b, column, spec.window_across.stride * spec.x.column_step * F32_BYTES),
-                    "window",
-                )
-                outputs = DirectTileOutputs(
-                    b,
-                    self.machine,
-                    spec.out,
-                    spec.epilogue,
-                    True,
-                    count,
-                    self.lanes,
-                    (used,),
-                    channel,
-                    column,
-                    out,
-                    self.bias,
-                    residual,
-                )
-                self.tile(outputs, window, weights, used)
+        def pixel_tile(column: Value, count: int) -> None:
+            window = address(b, source, scale_index(b, column, step), "window")
+            outputs = DirectTileOutputs(
+                b,
+                self.machine,
+                spec.out,
+                spec.epilogue,
+                True,
+                count,
+                self.lanes,
+                (used,),
+                channel,
+                column,
+                out,
+                self.bias,
+                residual,
+            )
+            self.tile(outputs, window, weights, used)
 
-            if tiles == 1:
-                pixel_tile(const(done))
-            else:
-                repeat(b, done, done + count * tiles, pixel_tile, "column", count)
-            done += count * tiles
+        repeat_tiles(b, self.widths.tiles, pixel_tile, "column")
 
     def tile(self, outputs: DirectTileOutputs, window: Value, weights: Value, used: int) -> None:
         """Emit a tile of neighbouring pixels: each weight is loaded once for all, each input once for all windows."""

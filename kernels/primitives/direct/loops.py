@@ -17,7 +17,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     note_tile,
     operand,
-    repeat,
+    repeat_tiles,
     scale_index,
 )
 from mavcg.kernels.gemm.register_tile import choose, cut, lanes_f32, most_pixels, most_vectors, step_cycles
@@ -123,18 +123,11 @@ class _DirectEmitter:
         used = tuple(max(0, min(self.lanes, valid - v * self.lanes)) for v in range(total))
 
         def over_scalars(body: Callable[[Value, int], None]) -> None:
-            done = 0
-            for count, tiles in shape.scalars:
-
-                def tile(at: Value, count: int = count) -> None:
-                    body(at, count)
-
-                self.loop(done, tiles, count, tile)
-                done += count * tiles
+            repeat_tiles(self.b, shape.scalars, body, "tile")
 
         def over_vectors(body: Callable[[Value, tuple[int, ...]], None]) -> None:
             whole = sum(lanes == self.lanes for lanes in used) // shape.vectors
-            self.loop(0, whole, shape.vectors, lambda v: body(v, (self.lanes,) * shape.vectors))
+            repeat_tiles(self.b, ((shape.vectors, whole),), lambda v, n: body(v, (self.lanes,) * n), "tile")
             for v in range(whole * shape.vectors, total, shape.vectors):
                 body(const(v), used[v : v + shape.vectors])
 
@@ -142,13 +135,6 @@ class _DirectEmitter:
             over_vectors(lambda v, several: over_scalars(lambda s, count: self.tile(run, s, count, v, several)))
         else:
             over_scalars(lambda s, count: over_vectors(lambda v, several: self.tile(run, s, count, v, several)))
-
-    def loop(self, first: int, iterations: int, step: int, body: Callable[[Value], None]) -> None:
-        """Emit body(first), body(first + step), ..; a single iteration has no loop."""
-        if iterations == 1:
-            body(const(first))
-        elif iterations:
-            repeat(self.b, first, first + iterations * step, body, "tile", step)
 
     def shape(self, scalars: int, vectors: int) -> _TileCut:
         """Return the cut of `scalars` by `vectors` outputs into register tiles."""

@@ -22,8 +22,10 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     prefetch_line,
     repeat,
+    repeat_tiles,
     scale_index,
     store_vector,
+    tiles_of,
 )
 from mavcg.kernels.builder.nest import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
@@ -101,19 +103,14 @@ class WinogradProduct:
         b, lanes = self.b, self.lanes
         tiling = self.tiling(channels)
         width = tiling.vectors * lanes
-        chunks, rest = divmod(-(-channels // self.tiles.lanes) * self.tiles.lanes, width)
+        padded = -(-channels // self.tiles.lanes) * self.tiles.lanes
 
-        def chunk(first: Value, vectors: int) -> None:
+        def chunk(first: Value, channels: int) -> None:
             w = address(b, weights, scale_index(b, first, self.tiles.panel_bytes // self.tiles.lanes))
             pointer = address(b, sums, scale_index(b, first, self.tiles.item_bytes))
-            self.chunk(tiling, ProductPointers(inputs, w, pointer, w, const(0)), count, vectors)
+            self.chunk(tiling, ProductPointers(inputs, w, pointer, w, const(0)), count, -(-channels // lanes))
 
-        if chunks == 1:
-            chunk(const(0), tiling.vectors)
-        elif chunks:
-            repeat(b, 0, chunks * width, lambda first: chunk(first, tiling.vectors), "channel", width)
-        if rest:
-            chunk(const(chunks * width), -(-rest // lanes))
+        repeat_tiles(b, tiles_of(padded, width), chunk, "channel")
 
     def chunk(self, tiling: RegisterTiling, at: ProductPointers, count: Value | int, vectors: int) -> None:
         """Emit all tiles for the channels of one register tile."""
