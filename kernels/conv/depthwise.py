@@ -30,7 +30,7 @@ from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.gemm.register_tile import vector_lanes
 from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import Machine, View
-from mavcg.specs.row_kernel import RowKernel
+from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.scenario import AxisWindow
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.work_counts import OperandBytes, WeightReads, WorkCounts, vector_work
@@ -163,7 +163,7 @@ MOST_PIXELS = 8  # accumulators that hide the latency of a multiply-add
 
 @spec_format("depthwise")
 @dataclass(frozen=True)
-class Depthwise(RowKernel):
+class Depthwise(RowProducts):
     """act(bias + depthwise convolution + residual) of f32 images with as many channels out as in.
 
     x, out, residual: N, H, W, C. Weights are packed by lines of channels (packing.pack_depthwise). Operands: x,
@@ -184,14 +184,6 @@ class Depthwise(RowKernel):
     def family(self) -> str:
         return f"depthwise_{self.x.dtype}"
 
-    @property
-    def macs(self) -> int:
-        return self.read_elements
-
-    @property
-    def work(self) -> int:
-        return 2 * self.read_elements
-
     def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
         return WorkCounts(
             vectors=vector_work(("depthwise", self.read_elements)),
@@ -199,11 +191,6 @@ class Depthwise(RowKernel):
             written=OperandBytes(self.out.elements * self.item_bytes),
             weights=WeightReads(self.out.shape[3] * self.window.taps * self.item_bytes),
         )
-
-    @property
-    def single_pixels(self) -> bool:
-        """True if every row of work is one pixel of a column of pixels; tiles then extend over rows."""
-        return self.out.shape[0] == self.out.shape[2] == self.x.shape[2] == self.kernel[1] == 1
 
     @property
     def line_channels(self) -> int:

@@ -12,7 +12,7 @@ from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, plain_rows, tiling_of, vector_lanes
 from mavcg.kernels.gemm.tile import BF16_MATRIX, LINE_BYTES, Sum, merge_levels
 from mavcg.specs.kernel import KernelSpec, Machine, View
-from mavcg.specs.row_kernel import RowKernel
+from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, TilingRules, Window
 from mavcg.specs.tile_plan import MacroTile
@@ -27,7 +27,7 @@ MANY_WEIGHTS = 1 << 18  # bytes of weights from which on a level-2 cache does no
 Conv = TypeVar("Conv", bound="Convolution")
 
 
-class Convolution(RowKernel):
+class Convolution(RowProducts):
     """Base of the specs of convolutions of all types: how their work is cut into rows.
 
     groups: number of channel groups. lanes: output channels of a panel of packed weights.
@@ -47,9 +47,7 @@ class Convolution(RowKernel):
 
     @property
     def single_pixels(self) -> bool:
-        """True if every row of work is one pixel of a column of pixels; register tiles then extend over rows."""
-        column = self.out.shape[0] == self.out.shape[2] == self.x.shape[2] == self.kernel[1] == 1
-        return self.free_rows and column
+        return self.free_rows and super().single_pixels
 
     @property
     def run_pixels(self) -> int:
@@ -129,10 +127,6 @@ class Convolution(RowKernel):
         return TilingRules(self.lanes, row_blocks=True)
 
     @property
-    def macs(self) -> int:
-        return self.read_elements
-
-    @property
     def rows(self) -> int:
         if 0 in self.out.shape:
             return 0
@@ -210,10 +204,6 @@ class Conv2d(Convolution):
     def weight_bytes(self) -> int:
         channels = self.groups * self.panels * self.lanes
         return channels * self.window.taps * self.in_channels * self.weight_item_bytes
-
-    @property
-    def work(self) -> int:
-        return 2 * self.read_elements
 
     def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
         pixels, terms = self.run_pixels, self.in_channels * self.window.taps

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
@@ -20,7 +19,6 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    row_count,
     scale_index,
 )
 from mavcg.kernels.builder.nest import (
@@ -34,20 +32,15 @@ from mavcg.kernels.builder.nest import (
 )
 from mavcg.kernels.builder.quantize import widen
 from mavcg.kernels.int8.means import Requantize, emit_quantized_mean, requantize_of, zero_sums
+from mavcg.kernels.tensor.pool import PooledRows, pooled_lengths, pooled_window
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
-from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
 
 @spec_format("q_avg_pool2d")
 @dataclass(frozen=True)
-class QAvgPoolSpec(RowKernel):
-    """A mean over windows of x [N, H, W, C]. A row of work is a row of output pixels.
-
-    kernel, stride, dilation: (height, width). pads: (top, left, bottom, right); count_pads: the part of pads that
-    counts in the divisor. counts_rows: True if an operand has the height of x in a run, at most that of the view.
-    Operands: x, out, rows?.
-    """
+class QAvgPoolSpec(PooledRows):
+    """A mean over windows of x."""
 
     to: Requantize
     x: View
@@ -63,19 +56,12 @@ class QAvgPoolSpec(RowKernel):
     def family(self) -> str:
         return f"qavg_pool_{self.to.dtype}"
 
-    @property
-    def work(self) -> int:
-        return self.read_elements
-
 
 def _lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     x, out = views[node.inputs[0]], views[node.output]
     if out.elements == 0:
         return ()
-    window: dict[str, Any] = {
-        name: tuple(node.attr(name)) for name in ("kernel", "stride", "dilation", "pads", "count_pads")
-    }
-    spec = QAvgPoolSpec(requantize_of(node, x), x, out, **window)
+    spec = QAvgPoolSpec(requantize_of(node, x), x, out, **pooled_window(node))
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
@@ -97,9 +83,9 @@ def emit_pool(module: ir.Module, spec: QAvgPoolSpec, machine: Machine) -> ir.Fun
     """Emit the loops over rows, pixels, vectors of channels, and taps inside of the image."""
     _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
-    height = row_count(b, 2) if spec.counts_rows else const(spec.x.shape[1])
+    lengths = pooled_lengths(b, spec)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
-    emitter = _EightBitPoolEmitter(b, spec, x, out, (height, const(spec.x.shape[2])), lanes)
+    emitter = _EightBitPoolEmitter(b, spec, x, out, lengths, lanes)
     return finish_rows(b, emitter.row)
 
 

@@ -20,7 +20,7 @@ from mavcg.kernels.int8.register_tile import (
 from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine, View
-from mavcg.specs.row_kernel import RowKernel
+from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import TilingRules
 
@@ -178,7 +178,7 @@ Array: TypeAlias = NDArray[Any]
 CHANNELS = 32  # packed constants are padded to a multiple of this, the channels of the longest vector
 
 
-class EightBitDepthwise(RowKernel):
+class EightBitDepthwise(RowProducts):
     """Base of the specs of depthwise convolutions of 8-bit images, for all epilogues.
 
     x, out: N, H, W, C, with equally many channels. C' is C padded to whole vectors. narrow: i16 can hold the sum of
@@ -193,27 +193,14 @@ class EightBitDepthwise(RowKernel):
         return False
 
     @property
-    def single_pixels(self) -> bool:
-        """True if every row of work is one pixel of a column of pixels; tiles then extend over rows."""
-        return self.out.shape[0] == self.out.shape[2] == self.x.shape[2] == self.kernel[1] == 1
-
-    @property
     @abstractmethod
     def weight_bytes(self) -> int:
         """Size of one weight in bytes: 1 for i8, 2 for i16."""
 
     @property
-    def macs(self) -> int:
-        return self.read_elements
-
-    @property
     def padded_channels(self) -> int:
         """C': channels padded to a multiple of CHANNELS."""
         return -(-self.out.shape[3] // CHANNELS) * CHANNELS
-
-    @property
-    def work(self) -> int:
-        return 2 * self.read_elements
 
 
 @spec_format("q_depthwise")

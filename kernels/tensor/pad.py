@@ -33,9 +33,24 @@ Region = tuple[tuple[int, int], ...]  # (begin, end) along each axis
 BORDER_WORK = 8
 
 
+class PadKernel(KernelSpec):
+    """Base of the specs of paddings. out: the larger tensor. before: width of the border along each axis."""
+
+    out: View
+    before: tuple[int, ...]
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.out.shape)
+
+    @property
+    def out_view(self) -> View:
+        return self.out
+
+
 @spec_format("pad_border")
 @dataclass(frozen=True)
-class PadBorder(KernelSpec):
+class PadBorder(PadKernel):
     """The fill of a constant border: every element of `out` outside of the inside becomes `bits`.
 
     bits: the element's bytes as an unsigned number; None: the value is a second operand, a scalar. before, after: width
@@ -55,14 +70,6 @@ class PadBorder(KernelSpec):
     @property
     def family(self) -> str:
         return f"pad_border_{self.out.item_bytes * 8}"
-
-    @property
-    def symbol_shape(self) -> str:
-        return sizes_text(*self.out.shape)
-
-    @property
-    def out_view(self) -> View:
-        return self.out
 
     @property
     def accessed_elements(self) -> int:
@@ -92,7 +99,7 @@ class PadBorder(KernelSpec):
 
 @spec_format("pad_mapped")
 @dataclass(frozen=True)
-class PadMapped(KernelSpec):
+class PadMapped(PadKernel):
     """A pad whose border copies elements of x: the nearest (mode edge) or the mirror image (mode reflect).
 
     A row of work is a line along the last axis. Operands: x, out.
@@ -106,14 +113,6 @@ class PadMapped(KernelSpec):
     @property
     def family(self) -> str:
         return f"pad_{self.mode}_{self.out.item_bytes * 8}"
-
-    @property
-    def symbol_shape(self) -> str:
-        return sizes_text(*self.out.shape)
-
-    @property
-    def out_view(self) -> View:
-        return self.out
 
     @property
     def rows(self) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -46,15 +46,39 @@ TOGETHER = 4  # vectors of channels that are pooled at a time, to hide the laten
 AHEAD_BYTES, MOST_AHEAD_BYTES = 512, 8192
 
 
+class PooledRows(RowKernel):
+    """Base of the specs of poolings.
+
+    pads: (top, left, bottom, right); count_pads: the part of pads that counts in an average's divisor. counts_rows:
+    True if an operand has the height of x in a run, at most that of the view. A row of work is a row of output pixels.
+    Operands: x, out, rows?.
+    """
+
+    pads: tuple[int, int, int, int]
+    count_pads: tuple[int, int, int, int]
+    counts_rows: bool
+
+    @property
+    def work(self) -> int:
+        return self.read_elements
+
+
+def pooled_window(node: Node) -> dict[str, Any]:
+    """Return kernel, stride, dilation, pads and count_pads of a pooling's spec."""
+    window = {name: tuple(node.attr(name)) for name in ("kernel", "stride", "dilation", "pads")}
+    return {**window, "count_pads": tuple(node.attr("count_pads")) if node.op != "max_pool2d" else (0, 0, 0, 0)}
+
+
+def pooled_lengths(b: ir.IRBuilder, spec: PooledRows) -> tuple[Value, Value]:
+    """Return (height of x in a run, width of x)."""
+    height, width = spec.x.shape[1:3]
+    return row_count(b, 2) if spec.counts_rows else const(height), const(width)
+
+
 @spec_format("pool2d")
 @dataclass(frozen=True)
-class Pool(RowKernel):
-    """A pooling; kind: "max" (f32, f16, i8, u8) or "avg" (f32, f16; its sums are f32).
-
-    x, out: N, H, W, C. pads: (top, left, bottom, right); count_pads: the part of pads that counts in an average's
-    divisor. counts_rows: True if an operand has the height of x in a run, at most that of the view. A row of work is a
-    row of output pixels. Operands: x, out, rows?.
-    """
+class Pool(PooledRows):
+    """A pooling; kind: "max" (f32, f16, i8, u8) or "avg" (f32, f16; its sums are f32)."""
 
     kind: str
     x: View
@@ -71,10 +95,6 @@ class Pool(RowKernel):
         return f"{self.kind}_pool_{self.x.dtype}"
 
     @property
-    def work(self) -> int:
-        return self.read_elements
-
-    @property
     def total_dtype(self) -> str:
         """Type of a window's sum or maximum until it is stored."""
         return "f32" if self.kind == "avg" or self.x.dtype == "bf16" else self.x.dtype
@@ -89,17 +109,7 @@ def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
             f"node '{node.origin}' ({node.op}): its type is {x.dtype}; "
             f"supported: {', '.join(_FLOATS)} (max: i8, u8 too)"
         )
-    counted = tuple(node.attr("count_pads")) if kind == "avg" else (0, 0, 0, 0)
-    spec = Pool(
-        kind,
-        x,
-        out,
-        tuple(node.attr("kernel")),
-        tuple(node.attr("stride")),
-        tuple(node.attr("dilation")),
-        tuple(node.attr("pads")),
-        counted,
-    )
+    spec = Pool(kind, x, out, **pooled_window(node))
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
@@ -116,9 +126,9 @@ def emit_pool(module: ir.Module, spec: Pool, machine: Machine) -> ir.Function:
     """Emit the loops over rows, pixels, groups of vectors of channels, and taps."""
     _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // spec.x.item_bytes
-    height = row_count(b, 2) if spec.counts_rows else const(spec.x.shape[1])
+    lengths = pooled_lengths(b, spec)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
-    emitter = _PoolEmitter(b, spec, x, out, (height, const(spec.x.shape[2])), lanes, prefetched_offsets(spec, machine))
+    emitter = _PoolEmitter(b, spec, x, out, lengths, lanes, prefetched_offsets(spec, machine))
     return finish_rows(b, emitter.row)
 
 

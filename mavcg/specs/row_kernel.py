@@ -60,6 +60,23 @@ class RowKernel(KernelSpec):
         return self.pixel_rows if self.out.elements else 0
 
 
+class RowProducts(RowKernel):
+    """Base of the specs of row kernels that multiply each element that an output reads by a weight."""
+
+    @property
+    def macs(self) -> int:
+        return self.read_elements
+
+    @property
+    def work(self) -> int:
+        return 2 * self.read_elements
+
+    @property
+    def single_pixels(self) -> bool:
+        """True if every row of work is one pixel of a column of pixels; register tiles then extend over rows."""
+        return self.out.shape[0] == self.out.shape[2] == self.x.shape[2] == self.kernel[1] == 1
+
+
 Kernel = TypeVar("Kernel", bound=RowKernel)
 
 
