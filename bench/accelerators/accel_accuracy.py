@@ -11,7 +11,8 @@ the figures say how near the integers are, not how well images are classified.
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from rich.table import Table
 
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
+from mavcg.accelerators.fixed_point import evaluate, to_reals
+from mavcg.accelerators.float_reference import evaluate_f32
 from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import NAMES, network
-from mavcg.accelerators.quantise import quantise
-from mavcg.accelerators.validate import accuracy_of
+from mavcg.accelerators.quantise import quantise, sqnr_db
+from mavcg.accelerators.validate import integer_images
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.graph import Array
 from mavcg.importers.load import import_model
@@ -75,6 +78,48 @@ def images_of(graph: XGraph, kind: str, seed: int) -> dict[str, Array]:
     """Return seeded inputs in the graph's order."""
     random = np.random.default_rng(seed)
     return {node.name: KINDS[kind](node.shape, random) for node in graph.inputs()}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Comparison of a quantised network with the f32 network over some inputs.
+
+    inputs: number of inputs compared. sqnr_db: signal to quantisation noise of each output, in dB. top1_agreement:
+    fraction of images for which the first output has its largest element at the same index; images of a batch count
+    separately.
+    """
+
+    inputs: int
+    sqnr_db: Mapping[str, float]
+    top1_agreement: float
+
+
+def real_output(graph: XGraph, values: Mapping[str, Array], name: str) -> Array:
+    """Return a tensor of a quantised graph as real numbers in f32. values: int8 tensors by name."""
+    radix = graph.by_name()[name].radix
+    return values[name] if radix is None else to_reals(values[name], radix)
+
+
+def accuracy_of(real: XGraph, quantised: XGraph, images: Sequence[Mapping[str, Array]], rounding: str) -> Accuracy:
+    """Compare a quantised graph with the f32 graph that it was made from.
+
+    images: f32, as float_reference.arrange_inputs returns them. rounding: one of fixed_point.ROUNDINGS.
+    """
+    pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in real.outputs}
+    for image in images:
+        expected = evaluate_f32(real, image)
+        made = evaluate(quantised, integer_images(quantised, image), rounding)
+        for name in pairs:
+            pairs[name].append((expected[name], real_output(quantised, made, name)))
+    first = pairs[real.outputs[0]]
+    agree = [bool(same) for a, b in first for same in _classes(a) == _classes(b)]
+    noise = {name: sqnr_db([a for a, _ in tensors], [b for _, b in tensors]) for name, tensors in pairs.items()}
+    return Accuracy(len(images), noise, sum(agree) / len(agree))
+
+
+def _classes(output: Array) -> Array:
+    rows = output.reshape(output.shape[0] if output.ndim else 1, -1)
+    return np.asarray(rows.argmax(axis=1))
 
 
 def row(model: str, graph: XGraph, kind: str, choice: str) -> dict[str, Any]:

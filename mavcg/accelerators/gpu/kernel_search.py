@@ -19,7 +19,6 @@ LEAST_PIXEL_THREADS = 8
 WORDS_OF_TILE = (2, 4, 8, 16, 32)
 SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 INNER_TILES = (2, 4)
-MOST_SHARED_STAGES = 3
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 The paper's is fast, but may miss the optimum of its model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -151,16 +151,7 @@ def search_pruned(
     paper, and with halo only if no tile above it fits. tile_roof: as for best. Raises: NoTiling, with the smallest
     memory that suffices.
     """
-    for axes in space.pruned_axes(layer, accelerator, halo):
-        tiling_and_cost = best(layer, accelerator, axes, metric, halo, tile_roof)
-        if tiling_and_cost:
-            return Planned(layer, *tiling_and_cost, candidates=space.size(axes))
-    raise space.no_tiling(layer, accelerator, halo)
-
-
-def exhaustive_size(layer: ConvLayer, accelerator: Accelerator) -> int:
-    """Return the number of tilings that `search_exhaustively` evaluates, whether they fit or not."""
-    return space.size(space.axes(layer, accelerator, space.initial_tile(layer, accelerator)))
+    return _best_of(layer, accelerator, space.pruned_axes(layer, accelerator, halo), metric, halo, tile_roof)
 
 
 def search_exhaustively(
@@ -176,8 +167,21 @@ def search_exhaustively(
     halo: whether a tile must fit with its halo. tile_roof: as for best. It takes seconds for each hundred million
     tilings, depending on how many fit. Raises: NoTiling, with the smallest memory that suffices.
     """
-    axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
-    tiling_and_cost = best(layer, accelerator, axes, metric, halo, tile_roof)
-    if tiling_and_cost is None:
-        raise space.no_tiling(layer, accelerator, halo)
-    return Planned(layer, *tiling_and_cost, candidates=space.size(axes))
+    grid = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
+    return _best_of(layer, accelerator, (grid,), metric, halo, tile_roof)
+
+
+def _best_of(
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    grids: Iterable[Axes],
+    metric: Metric,
+    halo: bool,
+    tile_roof: bool,
+) -> Planned:
+    """Return the best tiling of the first grid in which one fits. Raises: NoTiling if none fits in any."""
+    for axes in grids:
+        tiling_and_cost = best(layer, accelerator, axes, metric, halo, tile_roof)
+        if tiling_and_cost:
+            return Planned(layer, *tiling_and_cost, candidates=space.size(axes))
+    raise space.no_tiling(layer, accelerator, halo)

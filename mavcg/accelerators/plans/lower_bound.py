@@ -17,31 +17,11 @@ def memory_bytes(level: MemoryLevel) -> int:
     return level.shared_bytes or level.input_bytes + level.weight_bytes + level.output_bytes
 
 
-def window_reuse(layer: ConvLayer) -> float:
-    """Return the mean number of windows that contain an input element, borders ignored: the paper's R, at least 1."""
-    return max(1.0, layer.kh * layer.kw / (layer.stride[0] * layer.stride[1]))
-
-
 def most_windows(layer: ConvLayer) -> int:
     """Return the largest number of windows that contain the same input element."""
     (down, across), (dilation_h, dilation_w) = layer.stride, layer.dilation
     # Taps that read the same element are stride / gcd(stride, dilation) taps apart.
     return -(-layer.kh // (down // gcd(down, dilation_h))) * -(-layer.kw // (across // gcd(across, dilation_w)))
-
-
-def balanced_bytes(layer: ConvLayer, on_chip_bytes: int) -> float:
-    """Return the traffic of the paper's dataflow, its bound with a constant, but at least every operand once, in bytes.
-
-    The memory is full of partial sums of u channels at z positions; each input is then read OC / u times and each
-    weight OH * OW / z times. If all elements have one size the sum is least at z = R * u, and is 2 * MACs / sqrt(R * u
-    * z) elements. Outputs are written once. Groups run one after the other. The order of growth is proven, the constant
-    is not: a layer with few input channels whose weights, or whose inputs, fit as a whole may move less.
-    `lower_bound_bytes` holds for all layers.
-    """
-    items = layer.items
-    psums = on_chip_bytes / items.psum
-    read = 2 * layer.macs * sqrt(items.input * items.weight / (window_reuse(layer) * psums))
-    return max(float(no_reload(layer).total_bytes), read + layer.output_elements * items.output)
 
 
 def lower_bound_bytes(layer: ConvLayer, on_chip_bytes: int) -> float:

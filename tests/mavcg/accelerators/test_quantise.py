@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.accelerators.accel_accuracy import accuracy_of
 from mavcg.accelerators.fixed_point import convolution_sums, evaluate, to_integers, to_reals
 from mavcg.accelerators.float_reference import arrange_inputs, evaluate_f32, evaluate_node_f32
 from mavcg.accelerators.image.program import NodeRadix
@@ -12,7 +13,7 @@ from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.quantise import QuantisedGraph, quantise, sqnr_db, with_radices
 from mavcg.accelerators.shapes import check_xgraph
 from mavcg.accelerators.tensor_radices import EVENLY, LARGEST, Sample, widest_radix
-from mavcg.accelerators.validate import accuracy_of, integer_images
+from mavcg.accelerators.validate import integer_images
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
