@@ -1,7 +1,7 @@
 """Tilings for GPUs beside other planners of the literature: `python -m bench.accelerators.gpu_baselines --record`.
 
 Modelled, for the e-PlaNNer thesis's five networks and the GPUs of profiles/gpus, each as one block's shared memory and
-registers (accelerators/gpu/block_machine.py): speed-ups as its table 8.4 has them, less off-chip access as its figure
+registers (accelerators/plans/machines.py): speed-ups as its table 8.4 has them, less off-chip access as its figure
 8.2, and each operand's access of VGG-16's layers as its figure 8.3. The thesis measured on a Jetson TX2; nothing here
 is.
 """
@@ -26,9 +26,9 @@ from bench.accelerators.plan_baselines import (
 )
 from bench.record import facts, write
 from bench.tables.markdown import Record, table
-from mavcg.accelerators.gpu.block_machine import block_machine
 from mavcg.accelerators.plans.baselines import BASELINES
 from mavcg.accelerators.plans.graph_layers import layers_of
+from mavcg.accelerators.plans.machines import block_machine
 from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.folders import files

@@ -16,8 +16,8 @@ from rich.table import Table
 from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.baselines import BASELINES, plan
+from mavcg.accelerators.plans.bounds import lower_bound_bytes, memory_bytes
 from mavcg.accelerators.plans.graph_layers import layers_of
-from mavcg.accelerators.plans.lower_bound import lower_bound_bytes, memory_bytes
 from mavcg.accelerators.plans.roofline import compute_gmac_per_s
 from mavcg.accelerators.plans.schedule_cache import Search, plan_layers
 from mavcg.accelerators.plans.space import Planned

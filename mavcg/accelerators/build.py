@@ -9,10 +9,11 @@ from typing import Any
 
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
-from mavcg.accelerators.codegen.hand_over import assign_operations, hand_over
 from mavcg.accelerators.costs.providers import CostRequest, group_costs
-from mavcg.accelerators.group_search import SEARCHES, TileComparison, choose_groups
+from mavcg.accelerators.fusion.plan import SEARCHES
+from mavcg.accelerators.group_search import TileComparison, choose_groups
 from mavcg.accelerators.groups import FusedGroup
+from mavcg.accelerators.hand_over import assign_operations, hand_over
 from mavcg.accelerators.host.build_parts import CpuCores, build_parts
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.images import read_images, seeded_images

@@ -10,7 +10,7 @@ from mavcg.accelerators.costs.computed import SimulatedGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts
 from mavcg.accelerators.fusion.costs import GroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts, group_shape
-from mavcg.accelerators.fusion.plan import SEARCHES, FusionChoices, choose_fusion
+from mavcg.accelerators.fusion.plan import FusionChoices, choose_fusion
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.fusion.tiling import paper_tile
 from mavcg.accelerators.groups import FusedGroup, GroupTooLarge
@@ -137,6 +137,3 @@ def _single(graph: XGraph, name: str, costs: GroupCosts, target: IsaTarget) -> F
             f"the target {target.name} larger buffers, or leave the node to the CPU"
         )
     return FusedGroup((name,), "single", cost.tile, cost.cycles)
-
-
-__all__ = ["SEARCHES", "ChosenGroups", "TileComparison", "choose_groups", "compare_tiles", "search_path"]

@@ -159,7 +159,7 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
 
     name = board if board is not None else accelerator
     if name is not None and name in gpu_names():
-        from mavcg.accelerators.gpu.block_machine import block_machine, machine_assumptions
+        from mavcg.accelerators.plans.machines import block_machine, machine_assumptions
 
         gpu = load_gpu(name)
         return [(block_machine(gpu), machine_assumptions(gpu))]
@@ -167,7 +167,7 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
         from mavcg.profiles.accelerators import find_accelerator
 
         return [(find_accelerator(accelerator), ())]
-    from mavcg.accelerators.plans.request import core_accelerator
+    from mavcg.accelerators.plans.machines import core_accelerator
     from mavcg.cost.board_model import core_models
     from mavcg.hardware.board import HOST
     from mavcg.hosts.host import find_board, measured_host_board

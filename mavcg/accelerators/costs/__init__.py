@@ -1,1 +1,6 @@
-"""Providers of groups' costs besides the model and the simulator: kept in a file, learned, measured on a device."""
+"""Providers of groups' costs: computed by running code, kept in a file, learned; the model's are in fusion/costs.py.
+
+Where the next thing goes:
+
+- Provider of costs: a class with the methods of GroupCosts (fusion/costs.py), its name in providers.py.
+"""

@@ -14,10 +14,10 @@ from pathlib import Path
 import mavcg.accelerators
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
-from mavcg.accelerators.codegen.hand_over import assign_operations
 from mavcg.accelerators.fusion.report import accelerated_operations
 from mavcg.accelerators.group_search import choose_groups
 from mavcg.accelerators.groups import GroupTooLarge
+from mavcg.accelerators.hand_over import assign_operations
 from mavcg.accelerators.images import seeded_images
 from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.networks import NAMES

@@ -5,5 +5,6 @@ layers, tilings and the thesis's traffic are those of cores, too (mavcg/cost/lay
 
 Where the next thing goes:
 
-- Search for tilings, metric, baseline: named in its request.py (docs/planning.md).
+- Search for tilings, baseline: named in request.py; metric: in METRICS of roofline.py (docs/planning.md).
+- Machine to plan for that is no accelerator of a file: machines.py.
 """

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from mavcg.accelerators.plans import baselines, exact, grid, space
+from mavcg.accelerators.plans.bounds import lower_bound_bytes, memory_bytes
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.levels import plan_levels
-from mavcg.accelerators.plans.lower_bound import lower_bound_bytes, memory_bytes
 from mavcg.accelerators.plans.nested import LevelsPlan
 from mavcg.accelerators.plans.roofline import METRICS, Reached
 from mavcg.accelerators.plans.schedule_cache import Option, Search, open_cache, plan_layers
@@ -20,7 +20,6 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.hardware.core_model import CoreModel
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.passes.graph.pipeline import optimise
 
@@ -228,19 +227,3 @@ def floors(plan: NetworkPlan) -> tuple[int, int]:
     on_chip = memory_bytes(plan.accelerator.memory)
     once = sum(no_reload(p.layer).total_bytes for p in plan.planned)
     return once, sum(int(lower_bound_bytes(p.layer, on_chip)) for p in plan.planned)
-
-
-def core_accelerator(board: str, core: CoreModel) -> Accelerator:
-    """Return a core in the terms of an accelerator, for `mavcg plan --board`. board: its name, for the accelerator's.
-
-    The array has a column for each lane of an f32 vector, along OC (a vector of packed weights is output channels), and
-    a row for each vector multiply-add of a cycle, along OW (each pipe computes another pixel of the row). L1, L2 and L3
-    are levels, each one memory for all operands, with the bandwidth behind it. A cycle of the array is thus a cycle of
-    the core with every multiply-add pipe busy; what else limits an in-order core is the pipeline model's concern.
-    A core with less than one multiply-add of a vector per cycle has a shorter vector: pipes of half the width take two
-    cycles.
-    """
-    columns = min(core.lanes, core.macs_per_cycle)
-    array = columns, core.macs_per_cycle // columns
-    name = f"{board}: {core.cluster.core}"
-    return Accelerator(name, core.ghz, core.levels, array, (("OC",), ("OW",)), any_outputs=True)

@@ -5,7 +5,7 @@ from math import prod
 
 import pytest
 
-from mavcg.accelerators.plans.request import core_accelerator
+from mavcg.accelerators.plans.machines import core_accelerator
 from mavcg.cost.board_model import TYPICAL_CORES, board_model, core_model, core_models, cores_of
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.accelerators.plans.request import core_accelerator
+from mavcg.accelerators.plans.machines import core_accelerator
 from mavcg.accelerators.plans.roofline import performance_per_access, roofline_performance
 from mavcg.choose.tiles.candidates import candidates, plain_tile, task_sizes
 from mavcg.choose.tiles.tiles import CALIBRATED, ROOFLINE, best_macro

@@ -6,8 +6,7 @@ from mavcg.accelerators.commands.accel.fuse import fuse
 from mavcg.accelerators.commands.accel.hardware import cosim, rtl
 from mavcg.accelerators.commands.accel.host import host
 from mavcg.accelerators.commands.accel.match_and_path import match, path
-from mavcg.accelerators.commands.accel.run import run
-from mavcg.accelerators.commands.accel.simulate import simulate
+from mavcg.accelerators.commands.accel.run import run, simulate
 from mavcg.accelerators.commands.accel.targets import targets
 from mavcg.accelerators.commands.accel.validate import validate
 from mavcg.console.option_class import group_of

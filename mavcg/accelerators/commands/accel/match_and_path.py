@@ -1,6 +1,5 @@
 """The verbs `mavcg accel match` and `path`: the two searches of fusion on graphs and groups of JSON files."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +9,11 @@ from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.accelerators.fusion.path_instance import ChosenPath, PathInstance
+    pass
 
 
 MOST_EMBEDDINGS = 1_000_000
 MOST_STEPS = 20_000_000
-SEARCHES = ("exact", "paper", "greedy", "none")
 
 
 def match(
@@ -78,11 +76,12 @@ def path(
     mavcg accel path --instance net.json --search greedy --json
     """
     from mavcg.accelerators.fusion.json_files import read_instance
+    from mavcg.accelerators.fusion.plan import SEARCHES
 
     if search not in SEARCHES:
         raise MavcgError(f"--search {search}: there is no such search; the searches are {', '.join(SEARCHES)}")
     problem = read_instance(instance)
-    best = searches()[search](problem)
+    best = SEARCHES[search](problem)
     if as_json:
         print_json({"chosen": list(best.chosen), "cost": best.cost, "optimal": best.optimal})
         return
@@ -91,11 +90,3 @@ def path(
         group = problem.groups[index]
         out.print(f"[{index}] {' '.join(group.nodes)}: {group.cost:g}", soft_wrap=True)
     out.print(f"cost {best.cost:g}" + (", optimal" if best.optimal else ""))
-
-
-def searches() -> "Mapping[str, Callable[[PathInstance], ChosenPath]]":
-    """Return the searches by their names."""
-    from mavcg.accelerators.fusion.path_exact import cheapest_path
-    from mavcg.accelerators.fusion.path_heuristics import greedy_path, paper_path, unfused_path
-
-    return {"exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path}

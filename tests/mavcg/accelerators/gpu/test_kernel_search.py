@@ -2,13 +2,13 @@
 
 import pytest
 
-from mavcg.accelerators.gpu.block_machine import block_machine
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import typed_layer
 from mavcg.accelerators.gpu.kernel_search import best_kernels
 from mavcg.accelerators.plans import exact
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.loop_order import traffic_with_halo
+from mavcg.accelerators.plans.machines import block_machine
 from mavcg.cost.layer import ConvLayer
 from mavcg.graph.networks import network
 from mavcg.profiles.gpus import gpu_names, load_gpu

@@ -16,7 +16,8 @@ from mavcg.accelerators.explore.metrics import array_share
 from mavcg.accelerators.plans import baselines, exact, grid, space
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
-from mavcg.accelerators.plans.request import PlanRequest, core_accelerator, plan_network
+from mavcg.accelerators.plans.machines import core_accelerator
+from mavcg.accelerators.plans.request import PlanRequest, plan_network
 from mavcg.accelerators.plans.roofline import METRICS, Metric, Reached, array_utilisation
 from mavcg.accelerators.plans.schedule_cache import Search
 from mavcg.accelerators.plans.space import NoTiling

@@ -11,7 +11,7 @@ from mavcg.accelerators.plans import exact, nested
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.levels import plan_levels
-from mavcg.accelerators.plans.request import core_accelerator
+from mavcg.accelerators.plans.machines import core_accelerator
 from mavcg.accelerators.plans.space import NoTiling
 from mavcg.cost.board_model import core_model
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.accelerators.plan_baselines import balanced_bytes, window_reuse
+from mavcg.accelerators.plans.bounds import lower_bound_bytes, memory_bytes, most_windows
 from mavcg.accelerators.plans.graph_layers import layers_of
-from mavcg.accelerators.plans.lower_bound import lower_bound_bytes, memory_bytes, most_windows
 from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
 from mavcg.cost.traffic import no_reload, traffic
 from mavcg.graph.networks import network

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import integers
 
 from mavcg.accelerators.codegen.division import divide
-from mavcg.accelerators.codegen.hand_over import HandOver, assign_operations, hand_over
+from mavcg.accelerators.hand_over import HandOver, assign_operations, hand_over
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import Parameters, XGraph, XNode
 from tests.conftest import examples
