@@ -26,7 +26,7 @@ API: int = ffi.integer_const("MAVCG_MODEL_API")
 STATES_API, DIMENSIONS_API, COUNTED_API = 2, 3, 4
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
-_DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
+DTYPE_OF_CODE = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
 _CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
 
 
@@ -163,7 +163,7 @@ def has_states(table: Any) -> bool:
 
 def tensor_of(tensor: Any) -> Tensor:
     """Return a mavcg_tensor as a Tensor."""
-    return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
+    return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), DTYPE_OF_CODE[tensor.type])
 
 
 def dimensions_of(table: Any) -> dict[str, tuple[int, int]]:

@@ -12,9 +12,8 @@ from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.work import step_works
-from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, plan_context
 from mavcg.runtime.program_check import MAX_STAGES
 from mavcg.specs.model_program import ProgramStage
 
@@ -104,7 +103,7 @@ def _predict_stages(
     return predict(
         PredictedProgram(
             entry.name,
-            board_model(request.cores, request.target, request.board),
+            plan_context(request, progress).board,
             step_works(prepared),
             prepared.specs,
             prepared.tiles,

@@ -22,10 +22,15 @@ def read_graph(request: ModelRequest, name: str, loops: bool) -> Graph:
 
     name: of the graph. loops: loops of the file are loops of the graph. Raises: MavcgError as import_model.
     """
-    graph = request.graph or import_model(request.model, request.shapes, request.weights, loops)
+    graph = request.graph or file_graph(request, loops)
     graph = pair_states(replace(graph, name=name), request.states)
     dump("import", graph)
     return graph
+
+
+def file_graph(request: ModelRequest, loops: bool = False) -> Graph:
+    """Return the graph of a request's file, without what the request says of it but shapes. Raises: as read_graph."""
+    return import_model(request.model, request.shapes, request.weights, loops)
 
 
 def read_sampled_graphs(request: ModelRequest, bounds: BoundedShapes, name: str) -> SampledGraphs:

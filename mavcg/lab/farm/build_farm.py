@@ -12,8 +12,6 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.files.store import EntryStore, open_store
 from mavcg.files.whole_file import write_whole
-from mavcg.graph import Graph
-from mavcg.importers.load import import_model
 from mavcg.lab.farm.library_tasks import (
     EmittedModule,
     LibraryTask,
@@ -28,6 +26,7 @@ from mavcg.lab.farm.library_tasks import (
 from mavcg.lab.jobs.engine import Engine
 from mavcg.lab.jobs.sources_digest import compiler_digest
 from mavcg.model.model_request import ModelRequest
+from mavcg.model.reading import file_graph
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.made_with import made_with
 
@@ -128,16 +127,18 @@ def open_objects() -> EntryStore:
 
 def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:
     """Return the tasks of the libraries, reading each model once. Raises: MavcgError for an unreadable file."""
-    graphs: dict[Any, tuple[Graph, dict[str, Any]]] = {}
+    of_model: dict[Any, LibraryTask] = {}  # the first one of each model, which is read for it
     tasks: list[LibraryTask] = []
     build = secrets.token_hex(8)
     for number, request in enumerate(requests):
         key = (request.model, repr(request.shapes), request.weights)
-        if key not in graphs:
+        if key not in of_model:
             progress(f"reading {request.model.name}")
-            graphs[key] = import_model(request.model, request.shapes, request.weights), made_with(request.model)
-        graph, facts = graphs[key]
-        tasks.append(LibraryTask(number, build, replace(request, graph=graph, workers=1, weights=None), facts))
+            own = replace(request, graph=file_graph(request))
+            of_model[key] = LibraryTask(number, build, own, made_with(request.model))
+        first = of_model[key]
+        own = replace(request, graph=first.request.graph, workers=1, weights=None)
+        tasks.append(LibraryTask(number, build, own, first.facts))
     return tasks
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from mavcg.assembly.code_image import CodeImage
 from mavcg.cost.core_facts import SimulatedCore
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.call_arguments import CallState
@@ -21,7 +20,7 @@ from mavcg.lab.simulate.engine_host import EngineHost, system_call
 from mavcg.lab.simulate.program_image import constructors
 from mavcg.lab.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram
 from mavcg.lab.simulate.sampling import SampledRun, SamplePlan
-from mavcg.runtime.library_tables import TYPE_CODES
+from mavcg.runtime.library_tables import DTYPE_OF_CODE
 
 WARM_TAIL = 20_000_000  # last instructions of the warming run whose accesses go through the caches
 # Data of libc that the selector reads if present: the environment, and the location of the thread's CPU number (rseq).
@@ -32,7 +31,6 @@ COUNTS, OUTPUTS = 4, 32
 _TENSOR = struct.Struct("<QiiQQ")  # name, type, rank, dims, bytes
 
 Array = NDArray[Any]
-_DTYPES = {code: np.dtype(DTYPES[name]) for name, code in TYPE_CODES.items()}
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class ModelProcess:
             data = self.program.emulator.code(first + _TENSOR.size * number, _TENSOR.size)
             name, code, rank, dims, size = _TENSOR.unpack(data)
             shape = struct.unpack(f"<{rank}q", self.program.emulator.code(dims, 8 * rank)) if rank else ()
-            tensors.append(ModelTensor(self.text(name), _DTYPES[code], shape, size))
+            tensors.append(ModelTensor(self.text(name), DTYPE_OF_CODE[code], shape, size))
         return tensors
 
     def arrays(self, tensors: Sequence[ModelTensor], arrays: Sequence[Array]) -> list[bytes]:
