@@ -11,7 +11,8 @@ from mavcg.kernels.primitives.direct.sum2d import PRIMITIVES as SUM2D
 from mavcg.kernels.primitives.direct.sum2d import Sum2d
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.kernels.registry import emitters
-from mavcg.lab.trials.check import check, from_layout, reference, to_layout
+from mavcg.lab.trials.check import check
+from mavcg.lab.trials.definition import from_layout, reference, to_layout
 from mavcg.lab.trials.jobs import BASES, random_ranges
 from mavcg.lab.trials.run import find_machine
 from mavcg.specs.kernel import Array, Machine

@@ -9,7 +9,8 @@ import pytest
 
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.trials import check as primitive_check
-from mavcg.lab.trials.check import CheckCase, Checked, check, check_all, reference, weight_factor
+from mavcg.lab.trials.check import CheckCase, Checked, check, check_all, weight_factor
+from mavcg.lab.trials.definition import reference
 from mavcg.lab.trials.jobs import TrialJob
 from mavcg.lab.trials.run import find_machine
 from mavcg.reference.elementwise import activate
