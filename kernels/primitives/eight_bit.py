@@ -53,10 +53,6 @@ class EightBit(Primitive):
         return f"qconv_{self.method}"
 
     @property
-    def name(self) -> str:
-        return f"{self.family}_{self.layout_in.lower()}_{self.layout_out.lower()}"
-
-    @property
     def algorithm(self) -> str:
         """The engine's name of the algorithm; "" for the default."""
         return IM2ROW if self.method is Method.IM2ROW else ""

@@ -220,9 +220,12 @@ class Foreign(Primitive):
         return self.layout_in is Layout.CHW
 
     @property
+    def stem(self) -> str:
+        return f"{FAMILY}_{'im2col' if self.columns else 'im2row'}"
+
+    @property
     def name(self) -> str:
-        form = "im2col" if self.columns else "im2row"
-        return f"{FAMILY}_{form}_{self.layout_in.lower()}_{self.layout_out.lower()}@{self.library.label}"
+        return f"{super().name}@{self.library.label}"
 
     def computes(self, scenario: Scenario) -> bool:
         return scenario.groups == 1

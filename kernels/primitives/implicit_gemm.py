@@ -39,8 +39,8 @@ class Implicit(Primitive):
         return "implicit"
 
     @property
-    def name(self) -> str:
-        return f"implicit_gemm_{self.layout_in.lower()}_{self.layout_out.lower()}"
+    def stem(self) -> str:
+        return "implicit_gemm"
 
     def computes(self, scenario: Scenario) -> bool:
         # Nothing would write the zeros that pad a partial block.
@@ -123,8 +123,8 @@ class ImplicitDepthwise(Primitive):
         return "implicit"
 
     @property
-    def name(self) -> str:
-        return f"implicit_depthwise_{self.layout_in.lower()}_{self.layout_out.lower()}"
+    def stem(self) -> str:
+        return "implicit_depthwise"
 
     def computes(self, scenario: Scenario) -> bool:
         return scenario.c == scenario.m == scenario.groups > 1 and scenario.taps <= MOST_TAPS

@@ -133,9 +133,14 @@ class Primitive(ABC):
         """Name of the family: direct, sum2d, im2, kn2, winograd, fft, ..."""
 
     @property
-    @abstractmethod
+    def stem(self) -> str:
+        """Family and variant in the name, such as winograd_2d_f4_k3."""
+        return self.family
+
+    @property
     def name(self) -> str:
         """Unique name of family, variant and layouts, such as winograd_2d_f4_k3_hwc_hwc."""
+        return f"{self.stem}_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
     def applies(self, scenario: Scenario) -> bool:
         """Return True if the primitive can compute the scenario."""

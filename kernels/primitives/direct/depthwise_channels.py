@@ -212,8 +212,8 @@ class DepthwisePrimitive(Primitive):
         return "direct_blocked"
 
     @property
-    def name(self) -> str:
-        return f"direct_blocked_depthwise_{self.layout_in.lower()}_{self.layout_out.lower()}"
+    def stem(self) -> str:
+        return "direct_blocked_depthwise"
 
     def computes(self, scenario: Scenario) -> bool:
         return scenario.c == scenario.m == scenario.groups and scenario.taps <= MOST_TAPS

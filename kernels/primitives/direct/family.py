@@ -71,8 +71,8 @@ class DirectPrimitive(Primitive):
         return self.group
 
     @property
-    def name(self) -> str:
-        return f"{self.group}_{self.variant}_{self.layout_in.lower()}_{self.layout_out.lower()}"
+    def stem(self) -> str:
+        return f"{self.group}_{self.variant}"
 
     def computes(self, scenario: Scenario) -> bool:
         s, grouped = scenario, scenario.groups > 1

@@ -218,9 +218,9 @@ class Sum2d(Primitive):
         return "sum2d"
 
     @property
-    def name(self) -> str:
+    def stem(self) -> str:
         variant = "columns" if self.columns else "scalar"
-        return f"sum2d_{variant}_{self.layout_in.lower()}_{self.layout_out.lower()}"
+        return f"sum2d_{variant}"
 
     def computes(self, scenario: Scenario) -> bool:
         return True

@@ -47,8 +47,8 @@ class Fft(Primitive):
         return "fft"
 
     @property
-    def name(self) -> str:
-        return f"fft{self.length or ''}_{self.layout_in.lower()}_{self.layout_out.lower()}"
+    def stem(self) -> str:
+        return f"fft{self.length or ''}"
 
     @property
     def error_bound(self) -> float:

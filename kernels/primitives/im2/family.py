@@ -41,9 +41,9 @@ class Im2(Primitive):
         return "im2"
 
     @property
-    def name(self) -> str:
+    def stem(self) -> str:
         parts = ["im2col" if self.columns else "im2row", "t" * self.transposed, "strips" * self.strips]
-        return "_".join(filter(None, [*parts, self.layout_in.lower(), self.layout_out.lower()]))
+        return "_".join(filter(None, parts))
 
     def computes(self, scenario: Scenario) -> bool:
         """Return True for every scenario, except where CHWc blocks span two groups."""

@@ -41,11 +41,6 @@ class Patches:
     pixels: int
 
     @property
-    def layout_text(self) -> str:
-        """Name of x's layout in kernel symbols, such as chwc8."""
-        return self.layout.lower() + (str(self.block) if self.layout is Layout.CHWC else "")
-
-    @property
     def image(self) -> Image:
         """The image that patches are copied from."""
         s = self.scenario
@@ -120,7 +115,7 @@ class PatchMatrix(KernelSpec):
     @property
     def symbol_shape(self) -> str:
         s = self.patches.scenario
-        return shape_text(self.patches.layout_text, sizes_text(s.out_h, s.out_w, s.c), s.window_text)
+        return shape_text(self.patches.image.layout_text, sizes_text(s.out_h, s.out_w, s.c), s.window_text)
 
     @property
     def rows(self) -> int:

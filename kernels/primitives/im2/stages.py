@@ -56,7 +56,7 @@ class PatchProduct(KernelSpec):
     @property
     def symbol_shape(self) -> str:
         return shape_text(
-            self.patches.layout_text, self.out.layout_text, self.out.sizes_text, self.patches.scenario.window_text
+            self.patches.image.layout_text, self.out.layout_text, self.out.sizes_text, self.patches.scenario.window_text
         )
 
     @property

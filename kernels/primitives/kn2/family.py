@@ -53,10 +53,8 @@ class Kn2(Primitive):
         return "kn2"
 
     @property
-    def name(self) -> str:
-        algorithm = "kn2row" if self.layout_out.planar else "kn2col"
-        parts = [algorithm, "acc" if self.accumulating else "full", self.layout_in.lower(), self.layout_out.lower()]
-        return "_".join(parts)
+    def stem(self) -> str:
+        return f"{'kn2row' if self.layout_out.planar else 'kn2col'}_{'acc' if self.accumulating else 'full'}"
 
     def computes(self, scenario: Scenario) -> bool:
         """Return True for stride 1, except where CHWc blocks span two groups."""

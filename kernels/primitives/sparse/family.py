@@ -152,9 +152,9 @@ class Sparse(Primitive):
         return "sparse"
 
     @property
-    def name(self) -> str:
+    def stem(self) -> str:
         kind = "csr" if self.block_rows == 1 else f"bcsr{self.block_rows}"
-        return f"sparse_{kind}_{self.layout_in.lower()}_{self.layout_out.lower()}"
+        return f"sparse_{kind}"
 
     def computes(self, scenario: Scenario) -> bool:
         """Return True for every convolution without groups, whatever its sparsity."""

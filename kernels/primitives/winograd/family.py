@@ -150,10 +150,9 @@ class WinogradPrimitive(Primitive):
         return "winograd"
 
     @property
-    def name(self) -> str:
+    def stem(self) -> str:
         dimensions, form = 2 if self.two_d else 1, "_staged" if self.staged else "_down" if self.down else ""
-        layouts = f"{self.layout_in.lower()}_{self.layout_out.lower()}"
-        return f"winograd_{dimensions}d_f{self.m}_k{self.k}{form}_{layouts}"
+        return f"winograd_{dimensions}d_f{self.m}_k{self.k}{form}"
 
     @property
     def error_bound(self) -> float:
