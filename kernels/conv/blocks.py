@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, operand, repeat, repeat_tiles, scale_index, tiles_of
-from mavcg.kernels.conv.part_loops import row_tiles
+from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, row_tiles
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling, vector_lanes
@@ -18,17 +18,6 @@ from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
 
 Value: TypeAlias = ir.Value
-
-
-@dataclass(frozen=True)
-class ChannelRun:
-    """The outputs of a block: `count` output channels of a group from `first`, for the rows of pixels begin to end."""
-
-    group: Value
-    first: Value
-    count: int
-    begin: Value
-    end: Value
 
 
 @dataclass(frozen=True)
@@ -46,7 +35,7 @@ class _ChunkTiles:
     share: int
 
 
-class Blocks:
+class Blocks(RowsOfWork[Conv2d]):
     """Emitter of the loops inside a convolution's blocks, with the operands of its function."""
 
     def __init__(self, b: ir.IRBuilder, spec: Conv2d, machine: Machine, macro: MacroTile) -> None:

@@ -15,17 +15,15 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import Values, const, for_range, kernel_function, repeat
 from mavcg.kernels.builder.nest import clamp, maximum, minimum
-from mavcg.kernels.conv.blocks import Blocks, ChannelRun
+from mavcg.kernels.conv.blocks import Blocks
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.conv.depthwise_loops import emit_depthwise
 from mavcg.kernels.conv.part_loops import (
+    ChannelRun,
     block_channels,
-    blocks,
     check_parts,
     part_runs,
-    rectangles,
     row_blocks,
-    rows_of_parts,
 )
 from mavcg.kernels.conv.spec import Conv2d, conv2d_registers, plain_macro, register_tiling
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
@@ -53,28 +51,7 @@ def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroT
 class _Conv2dEmitter(Blocks):
     """Emitter of the loops over the blocks of one function."""
 
-    def emit(self, begin: Value, end: Value) -> None:
-        """Emit the loops over the rows of work from begin to end."""
-        b, spec = self.b, self.spec
-        if self.macro.parts > 1:
-            rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
-        elif spec.by_channels:
-            self.by_channels(begin, end)
-        elif self.macro.order is Order.ROWS and spec.groups > 1:
-
-            def block(first: Value, last: Value) -> None:
-                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
-
-            row_blocks(b, begin, end, self.macro.mc, block)
-        else:
-            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
-
-    def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit the rows of pixels of parts low to high, for panels first to last; there is one group."""
-        self.in_order(const(0), first, last, rows_of_parts(self.b, self.spec, self.macro, low, high))
-
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit the output channels of parts low to high, for rows first to last; there is one group."""
         spec, macro = self.spec, self.macro
         tiling, _ = register_tiling(spec, self.machine, macro, spec.out_channels)
 
@@ -89,22 +66,7 @@ class _Conv2dEmitter(Blocks):
 
         row_blocks(self.b, first, last, macro.mc, rows)
 
-    def group(self, group: Value, begin: Value, end: Value) -> None:
-        """Emit all of a group's output channels for a range of rows."""
-
-        def block(channel: Value, count: int, first: Value, last: Value) -> None:
-            self.channels(ChannelRun(group, channel, count, first, last))
-
-        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
-
-    @property
-    def block_rows(self) -> int | None:
-        """Rows of a block where work is cut along the channels; None: all rows."""
-        mc = self.macro.mc
-        return mc if mc is not None and mc < self.spec.pixel_rows else None
-
-    def by_channels(self, begin: Value, end: Value) -> None:
-        """Emit the panels from begin to end, group by group."""
+    def panels(self, begin: Value, end: Value, rows: tuple[Value, Value]) -> None:
         b, spec = self.b, self.spec
         per_group = const(spec.panels)
 
@@ -112,11 +74,10 @@ class _Conv2dEmitter(Blocks):
             first = b.mul(group, per_group)
             low = clamp(b, b.sub(begin, first), const(0), const(spec.panels))
             high = clamp(b, b.sub(end, first), const(0), const(spec.panels))
-            self.in_order(group, low, high, every)
+            self.in_order(group, low, high, rows)
 
-        every = const(0), const(spec.pixel_rows)
         if spec.groups == 1:
-            self.in_order(const(0), begin, end, every)
+            self.in_order(const(0), begin, end, rows)
         else:
             first = b.sdiv(begin, per_group)
             after = b.sdiv(b.add(end, const(spec.panels - 1)), per_group)
@@ -127,7 +88,7 @@ class _Conv2dEmitter(Blocks):
         if self.macro.order is Order.ROWS:
 
             def block(first: Value, last: Value) -> None:
-                self.panels(
+                self.group_panels(
                     begin, end, lambda channel, count: self.channels(ChannelRun(group, channel, count, first, last))
                 )
 
@@ -140,9 +101,9 @@ class _Conv2dEmitter(Blocks):
 
             row_blocks(self.b, *rows, self.block_rows, block)
 
-        self.panels(begin, end, stationary)
+        self.group_panels(begin, end, stationary)
 
-    def panels(self, begin: Value, end: Value, run: Callable[[Value, int], None]) -> None:
+    def group_panels(self, begin: Value, end: Value, run: Callable[[Value, int], None]) -> None:
         """Emit run(first channel, count) over a range of a group's panels that is known at run time only.
 
         Whole blocks come first, then whole chunks, then single panels.

@@ -1,4 +1,4 @@
-"""Loops over parts of rows of work, and over the blocks of a macro-tile, for convolutions of all types.
+"""Loops over rows of work and parts of them, and over the blocks of a macro-tile, for convolutions of all types.
 
 A range of parts becomes rectangles of rows by parts. Parts are numbered row by row. Where rows are too few to be shared
 evenly by threads, a thread's range begins and ends in the middle of a row. The parts of a row of pixels are ranges of
@@ -6,15 +6,17 @@ output channels; where a row of work is a panel of channels, its parts are range
 rows and the output channels of a call, in the macro-tile's loop order.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Generic, TypeAlias
 
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.kernels.builder.emit import const, kernel_name, repeat, repeat_tiles, tiles_of
 from mavcg.kernels.builder.nest import maximum, minimum
-from mavcg.kernels.conv.spec import Convolution
+from mavcg.kernels.conv.spec import Conv, Convolution
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, Order
 
@@ -220,3 +222,68 @@ def channel_steps(
     if channels > whole:
         with b.if_then(b.icmp_signed(">", high, const(whole))):
             body(const(whole), channels - whole)
+
+
+@dataclass(frozen=True)
+class ChannelRun:
+    """The outputs of a block: `count` output channels of a group from `first`, for the rows of pixels begin to end."""
+
+    group: Value
+    first: Value
+    count: int
+    begin: Value
+    end: Value
+
+
+class RowsOfWork(ABC, Generic[Conv]):
+    """Emitter of a convolution's rows of work, whole ones and parts, by the blocks of a macro-tile."""
+
+    b: ir.IRBuilder
+    spec: Conv
+    macro: MacroTile
+
+    def emit(self, begin: Value, end: Value) -> None:
+        """Emit the rows of work, or parts of them, from begin to end."""
+        b, spec, macro = self.b, self.spec, self.macro
+        if macro.parts > 1:
+            rectangles(b, macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
+        elif spec.by_channels:
+            self.panels(begin, end, (const(0), const(spec.pixel_rows)))
+        elif macro.order is Order.ROWS and spec.groups > 1:
+
+            def block(first: Value, last: Value) -> None:
+                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
+
+            row_blocks(b, begin, end, macro.mc, block)
+        else:
+            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
+
+    def group(self, group: Value, begin: Value, end: Value) -> None:
+        """Emit all of a group's output channels for a range of rows."""
+
+        def block(channel: Value, count: int, first: Value, last: Value) -> None:
+            self.channels(ChannelRun(group, channel, count, first, last))
+
+        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
+
+    def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Emit the rows of pixels of parts low to high, for panels first to last; there is one group."""
+        self.panels(first, last, rows_of_parts(self.b, self.spec, self.macro, low, high))
+
+    @property
+    def block_rows(self) -> int | None:
+        """Rows of a block where work is cut along the channels; None: all rows."""
+        mc = self.macro.mc
+        return mc if mc is not None and mc < self.spec.pixel_rows else None
+
+    @abstractmethod
+    def channels(self, run: ChannelRun) -> None:
+        """Emit the outputs of a block."""
+
+    @abstractmethod
+    def panels(self, begin: Value, end: Value, rows: tuple[Value, Value]) -> None:
+        """Emit the panels of all groups from begin to end, for a range of rows of pixels."""
+
+    @abstractmethod
+    def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Emit the output channels of parts low to high, for rows first to last; there is one group."""

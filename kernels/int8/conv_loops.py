@@ -17,13 +17,12 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.conv.part_loops import (
-    blocks,
+    ChannelRun,
+    RowsOfWork,
     check_parts,
     part_runs,
-    rectangles,
     row_blocks,
     row_tiles,
-    rows_of_parts,
 )
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
@@ -127,7 +126,7 @@ def qconv2d_registers(spec: EightBitConvolution, machine: Machine, macro: MacroT
     )
 
 
-class _ConvolutionEmitter:
+class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
     """Emitter of the loops around the micro-kernels of one function."""
 
     def __init__(
@@ -139,61 +138,31 @@ class _ConvolutionEmitter:
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.residual_view: View = getattr(spec, "residual", None) or spec.out
 
-    def emit(self, begin: Value, end: Value) -> None:
-        b, spec = self.b, self.spec
-        if self.macro.parts > 1:
-            rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
-        elif spec.by_channels:
-            self.by_channels(begin, end, const(0), const(spec.pixel_rows))
-        elif self.macro.order is Order.ROWS and spec.groups > 1:
-
-            def rows(first: Value, last: Value) -> None:
-                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
-
-            row_blocks(b, begin, end, self.macro.mc, rows)
-        else:
-            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
-
-    def group(self, group: Value, begin: Value, end: Value) -> None:
-        """Emit all of a group's output channels for a range of rows."""
-
-        def block(channel: Value, count: int, first: Value, last: Value) -> None:
-            self.channels(group, channel, count, first, last)
-
-        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
-
-    def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit the rows of pixels of parts low to high, for panels first to last; there is one group."""
-        self.by_channels(first, last, *rows_of_parts(self.b, self.spec, self.macro, low, high))
-
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit the output channels of parts low to high, for rows first to last; there is one group."""
         b, spec, macro = self.b, self.spec, self.macro
         chunk = register_tiling(spec, self.machine, macro, spec.out_channels).vectors * self.form.lanes
 
         def rows(begin: Value, end: Value) -> None:
             def part(channel: Value, count: int) -> None:
-                self.channels(const(0), channel, count, begin, end)
+                self.channels(ChannelRun(const(0), channel, count, begin, end))
 
             part_runs(b, macro, spec.out_channels, spec.lanes, chunk, low, high, part)
 
         row_blocks(b, first, last, macro.mc, rows)
 
-    def by_channels(self, begin: Value, end: Value, low: Value, high: Value) -> None:
-        """Emit the panels begin to end, one by one, for the rows of pixels low to high, in the macro-tile's loop
-        order."""
-        b, mc = self.b, self.macro.mc
-        rows = mc if mc is not None and mc < self.spec.pixel_rows else None
+    def panels(self, begin: Value, end: Value, rows: tuple[Value, Value]) -> None:
+        """Emit the panels one by one, in the macro-tile's loop order."""
+        b = self.b
         if self.macro.order is Order.ROWS:
 
             def block(first: Value, last: Value) -> None:
                 repeat(b, begin, end, lambda index: self.panel(index, first, last), "panel")
 
-            row_blocks(b, low, high, rows, block)
+            row_blocks(b, *rows, self.block_rows, block)
             return
 
         def panel(index: Value) -> None:
-            row_blocks(b, low, high, rows, lambda first, last: self.panel(index, first, last))
+            row_blocks(b, *rows, self.block_rows, lambda first, last: self.panel(index, first, last))
 
         repeat(b, begin, end, panel, "panel")
 
@@ -204,36 +173,35 @@ class _ConvolutionEmitter:
         group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
         first = b.mul(number, const(spec.lanes))
         if not rest or spec.panels == 1:
-            self.channels(group, first, rest or spec.lanes, begin, end)
+            self.channels(ChannelRun(group, first, rest or spec.lanes, begin, end))
             return
         with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, full):
             with last:
-                self.channels(group, first, rest, begin, end)
+                self.channels(ChannelRun(group, first, rest, begin, end))
             with full:
-                self.channels(group, first, spec.lanes, begin, end)
+                self.channels(ChannelRun(group, first, spec.lanes, begin, end))
 
-    def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
-        """Emit `count` output channels of a group from `first`, the beginning of a panel, for a range of rows of
-        pixels."""
+    def channels(self, run: ChannelRun) -> None:
+        """Emit the outputs of a block, whose channels begin with a panel."""
         b, form, width, registers = self.b, self.form, self.spec.run_pixels, self.machine.vector_registers
-        tiling = register_tiling(self.spec, self.machine, self.macro, count)
+        tiling = register_tiling(self.spec, self.machine, self.macro, run.count)
         step = tiling.vectors * form.lanes
-        chunks, rest = divmod(count, step)
+        chunks, rest = divmod(run.count, step)
         if chunks:
 
             def chunk(index: Value) -> None:
-                self.rows(group, b.add(first, index), step, tiling, begin, end)
+                self.rows(replace(run, first=b.add(run.first, index), count=step), tiling)
 
             repeat(b, 0, chunks * step, chunk, "channel", step)
         if rest:
             fewer = -(-rest // form.lanes)
             tiling = Int8Tiling(fewer, widths_of(form, registers, width, fewer) or tiling.widths)
-            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
+            self.rows(replace(run, first=b.add(run.first, const(chunks * step)), count=rest), tiling)
 
-    def rows(self, group: Value, channel: Value, count: int, tiling: Int8Tiling, begin: Value, end: Value) -> None:
-        """Emit at most a chunk of channels, `count` from `channel`, for the rows begin to end."""
-        b, spec, lanes = self.b, self.spec, self.spec.lanes
-        used = count - (tiling.vectors - 1) * self.form.lanes
+    def rows(self, run: ChannelRun, tiling: Int8Tiling) -> None:
+        """Emit outputs of at most a chunk of channels."""
+        b, spec, lanes, group, channel = self.b, self.spec, self.spec.lanes, run.group, run.first
+        used = run.count - (tiling.vectors - 1) * self.form.lanes
         in_first = b.mul(group, const(spec.in_channels))
         out_first = b.add(b.mul(group, const(spec.out_channels)), channel)
         packed_first = b.add(b.mul(group, const(spec.panels * lanes)), channel)
@@ -268,9 +236,9 @@ class _ConvolutionEmitter:
                 shape = self.tile(mr, steps, tiling.vectors, used)
                 emit_qtile(b, self.machine, self.form, self.run, shape, pointers(pixel), ending)
 
-            row_tiles(b, begin, end, tiling.widths.mr, tile)
+            row_tiles(b, run.begin, run.end, tiling.widths.mr, tile)
         else:
-            repeat(b, begin, end, lambda index: self.tiles(tiling, used, pointers(index), ending), "row")
+            repeat(b, run.begin, run.end, lambda index: self.tiles(tiling, used, pointers(index), ending), "row")
 
     def written_steps(self, axis: int) -> tuple[int, int]:
         """Return the distances of neighbours along an axis in out and residual, in bytes."""
