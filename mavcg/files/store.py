@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mavcg.files.own_file import read_own_file, write_own_file
-from mavcg.files.own_folder import is_own_folder
+from mavcg.files.own_file import is_own_folder, read_own_file, write_own_file
 from mavcg.files.scratch import scratch_folder
 from mavcg.text.terminal import say
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError, import_problem
-from mavcg.files.own_folder import is_own_folder
+from mavcg.files.own_file import is_own_folder
 from mavcg.files.scratch import scratch_folder
 
 VARIABLE = "MAVCG_FARM_TOKEN"

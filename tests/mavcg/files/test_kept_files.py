@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.files import store
-from mavcg.files.own_folder import is_own_folder
+from mavcg.files.own_file import is_own_folder
 from mavcg.files.store import kept_file
 from mavcg.runtime import binding
 from mavcg.runtime.coreset import CoreSet

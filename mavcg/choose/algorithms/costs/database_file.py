@@ -5,8 +5,7 @@ from pathlib import Path
 
 from mavcg.choose.algorithms.costs.database import CostDb
 from mavcg.errors import MavcgError
-from mavcg.files.own_file import is_own_file
-from mavcg.files.own_folder import is_own_folder
+from mavcg.files.own_file import is_own_file, is_own_folder
 from mavcg.files.store import cache_root
 
 FILE_NAME = "costs.sqlite"
