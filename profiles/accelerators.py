@@ -4,18 +4,20 @@ As for cores and boards, a file in accelerators/ of a folder of MAVCG_PROFILES r
 """
 
 import difflib
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.files.decode import json_document, read_text
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
+from mavcg.profiles import schema
 from mavcg.profiles.folders import SUFFIXES, files
-from mavcg.profiles.schema import refuse, toml_of
+from mavcg.profiles.schema import refuse, toml_of, value_text
 
 KEYS = ("name", "source", "bandwidth", "frequency", "mem_size", "levels", "pe_len", "pe_mapping")
 LEVEL_KEYS = ("name", "mem_size", "bandwidth", "source")
@@ -28,6 +30,15 @@ UNITS = {"bandwidth": "GB/s", "frequency": "GHz", "mem_size": "KB", "pe_len": "p
 OPERANDS = ("input", "weight", "output")
 MEM_SIZE_WAY_OUT = "write mem_size = [input, weight, output] in KB, or one number for a memory that all share"
 
+_ACCELERATOR = Annotated[dict[str, Any], Meta(description="an accelerator")]
+_NAME = Annotated[str, Meta(pattern=r"\S", description="text")]
+_LEVELS = Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, description="a list of memories")]
+_PAIR = Annotated[tuple[Any, Any], Meta(description="a pair of lengths")]
+_LOOP = Annotated[
+    str, Meta(pattern=f"^({'|'.join(DIMENSIONS)})$", description=f"one of the loops {', '.join(DIMENSIONS)}")
+]
+_LOOPS = Annotated[tuple[_LOOP, ...], Meta(description="a list of loops")]
+_MAPPING = Annotated[tuple[_LOOPS, _LOOPS], Meta(description="a pair of lists")]
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 
 
@@ -55,22 +66,17 @@ def read_accelerator(path: Path) -> Accelerator:
     docs/add-an-accelerator.md describes the file.
     Raises: ProfileError naming file, key, value and remedy, and the line of a syntax error.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ProfileError(
-            f"{path}: cannot be read: {reason}; give the path of an accelerator's JSON or TOML file"
-        ) from None
+    text = read_text(path, "give the path of an accelerator's JSON or TOML file", ProfileError)
     return accelerator_of(path, toml_of(path, text) if path.suffix == ".toml" else _parse(path, text))
 
 
 def accelerator_of(path: Path, table: Mapping[str, Any]) -> Accelerator:
     """Return the accelerator of a file's table. Raises: ProfileError as read_accelerator."""
-    _only(path, table, KEYS, "")
-    name = table.get("name", path.stem)
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise refuse(path, "name", f"{_quote_value(name)} is not text", 'give it as "name": "...", or remove it')
+    schema.only(path, table, KEYS)
+    remedy = 'give it as "name": "...", or remove it'
+    name: str = schema.value_as(path, "name", table.get("name", path.stem), _NAME, remedy)
+    if not name.isprintable():
+        raise refuse(path, "name", f"{value_text(name)} has characters that are not printed", remedy)
     return Accelerator(
         name=name,
         frequency_ghz=_number(path, table, "frequency", ""),
@@ -81,52 +87,13 @@ def accelerator_of(path: Path, table: Mapping[str, Any]) -> Accelerator:
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
-    try:
-        accelerator = json.loads(
-            _COMMENT.sub(_blank, text),
-            object_pairs_hook=partial(_refuse_duplicates, path),
-            parse_constant=partial(_no_number, path),
-            parse_int=partial(_whole, path),
-        )
-    except json.JSONDecodeError as error:
-        raise ProfileError(
-            f"{path}:{error.lineno}: not JSON: {error.msg} at column {error.colno}; correct the line"
-        ) from None
-    except RecursionError:
-        raise ProfileError(f"{path}: not an accelerator: JSON nested too deep; correct the file") from None
-    if not isinstance(accelerator, dict):
-        raise ProfileError(
-            f'{path}: {_quote_value(accelerator)} is not an accelerator; write {{ "bandwidth": ..., ... }}'
-        )
-    return accelerator
+    document = json_document(_COMMENT.sub(_blank, text), str(path), "correct the line", ProfileError)
+    return document._replace(remedy='write { "bandwidth": ..., ... }').decode(_ACCELERATOR)
 
 
 def _blank(match: re.Match[str]) -> str:
     """Return a string as it is, and a comment as spaces, so that lines and columns stay correct in errors."""
     return match[0] if match[0].startswith('"') else " " * len(match[0])
-
-
-def _refuse_duplicates(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
-            raise refuse(
-                path, key, f"given twice, as {_quote_value(table[key])} and {_quote_value(value)}", "remove one of them"
-            )
-        table[key] = value
-    return table
-
-
-def _no_number(path: Path, word: str) -> float:
-    raise ProfileError(f"{path}: {word} is not a JSON number; write a finite number")
-
-
-def _whole(path: Path, digits: str) -> int:
-    if len(digits) > 40:
-        raise ProfileError(
-            f"{path}: a number of {len(digits)} digits is too large for any accelerator; give the figure in its unit"
-        )
-    return int(digits)
 
 
 def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
@@ -136,30 +103,24 @@ def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
         return (_memory(path, "memory", table.get("mem_size"), "mem_size", off_chip),)
     if "mem_size" in table:
         raise refuse(path, "levels", "given beside mem_size", "give mem_size for one level, levels for several")
-    entries = table["levels"]
-    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        remedy = 'write [{ "name": "L1", "mem_size": ..., "bandwidth": ... }, ...], the nearest first'
-        raise refuse(path, "levels", f"{_quote_value(entries)} is not a list of memories", remedy)
+    remedy = 'write [{ "name": "L1", "mem_size": ..., "bandwidth": ... }, ...], the nearest first'
+    entries = schema.value_as(path, "levels", table["levels"], _LEVELS, remedy)
     levels: list[MemoryLevel] = []
     for number, entry in enumerate(entries):
         key_path = f"levels[{number}]."
-        _only(path, entry, LEVEL_KEYS, key_path)
-        name = entry.get("name", f"level {number + 1}")
-        if not isinstance(name, str) or not name.strip() or name in [level.name for level in levels]:
-            raise refuse(
-                path,
-                f"{key_path}name",
-                f"{_quote_value(name)} is not a name that only this level has",
-                'such as "name": "L1"',
-            )
+        schema.only(path, entry, LEVEL_KEYS, key_path)
+        given = entry.get("name", f"level {number + 1}")
+        name = schema.value_as(path, f"{key_path}name", given, _NAME, 'such as "name": "L1"')
+        if name in [level.name for level in levels]:
+            raise refuse(path, f"{key_path}name", f"{value_text(name)} is the name of another level", "change it")
         last = number == len(entries) - 1
         if last and "bandwidth" in entry:
-            wrong = f"{_quote_value(entry['bandwidth'])} beside the file's bandwidth, which is that of the last level"
+            wrong = f"{value_text(entry['bandwidth'])} beside the file's bandwidth, which is that of the last level"
             raise refuse(path, f"{key_path}bandwidth", wrong, "remove it")
         behind = off_chip if last else _number(path, entry, "bandwidth", key_path)
         levels.append(_memory(path, name, entry.get("mem_size"), f"{key_path}mem_size", behind))
         if number and _smaller(levels[-1], levels[-2]):
-            wrong = f"{_quote_value(entry.get('mem_size'))} is less than the nearer level's"
+            wrong = f"{value_text(entry.get('mem_size'))} is less than the nearer level's"
             raise refuse(path, f"{key_path}mem_size", wrong, "list the levels from the nearest, smallest, outwards")
     return tuple(levels)
 
@@ -169,7 +130,7 @@ def _memory(path: Path, name: str, value: object, key_path: str, behind: float) 
         raise refuse(path, key_path, "missing", MEM_SIZE_WAY_OUT)
     if isinstance(value, list):
         if len(value) != len(OPERANDS):
-            raise refuse(path, key_path, f"{_quote_value(value)} has {len(value)} sizes, not 3", MEM_SIZE_WAY_OUT)
+            raise refuse(path, key_path, f"{value_text(value)} has {len(value)} sizes, not 3", MEM_SIZE_WAY_OUT)
         sizes = [_size(path, item, f"{key_path}[{i}] ({OPERANDS[i]})") for i, item in enumerate(value)]
         return MemoryLevel(name, behind, *sizes)
     return MemoryLevel(name, behind, shared_bytes=_size(path, value, key_path))
@@ -179,7 +140,7 @@ def _size(path: Path, value: object, key_path: str) -> int:
     """Return a size in bytes from KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
     size_bytes = _figure(path, value, "mem_size", key_path, MEM_SIZE_WAY_OUT) * KIB
     if size_bytes != int(size_bytes):
-        raise refuse(path, key_path, f"{_quote_value(value)} KB is not a whole number of bytes", MEM_SIZE_WAY_OUT)
+        raise refuse(path, key_path, f"{value_text(value)} KB is not a whole number of bytes", MEM_SIZE_WAY_OUT)
     return int(size_bytes)
 
 
@@ -192,31 +153,21 @@ def _smaller(level: MemoryLevel, nearer: MemoryLevel) -> bool:
 
 def _pe_len(path: Path, table: Mapping[str, Any]) -> tuple[int, int]:
     remedy = 'write "pe_len": [width, height], such as [16, 16]'
-    value = table.get("pe_len")
-    if not isinstance(value, list) or len(value) != 2:
-        wrong = "missing" if value is None else f"{_quote_value(value)} is not a pair of lengths"
-        raise refuse(path, "pe_len", wrong, remedy)
+    value = schema.value_as(path, "pe_len", table.get("pe_len"), _PAIR, remedy)
     lengths = [_figure(path, item, "pe_len", f"pe_len[{i}]", remedy) for i, item in enumerate(value)]
     for i, length in enumerate(lengths):
         if length != int(length):
-            raise refuse(path, f"pe_len[{i}]", f"{_quote_value(value[i])} is not a whole number", remedy)
+            raise refuse(path, f"pe_len[{i}]", f"{value_text(value[i])} is not a whole number", remedy)
     return int(lengths[0]), int(lengths[1])
 
 
 def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     remedy = 'write "pe_mapping": [[columns], [rows]], such as [["IC"], ["OC"]]'
-    value = table.get("pe_mapping")
-    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(side, list) for side in value):
-        wrong = "missing" if value is None else f"{_quote_value(value)} is not a pair of lists"
-        raise refuse(path, "pe_mapping", wrong, remedy)
+    value = schema.value_as(path, "pe_mapping", table.get("pe_mapping"), _MAPPING, remedy)
     mapped: list[str] = []
     for i, side in enumerate(value):
         for j, name in enumerate(side):
             key_path = f"pe_mapping[{i}][{j}]"
-            if not isinstance(name, str) or name not in DIMENSIONS:
-                raise refuse(
-                    path, key_path, f"{_quote_value(name)} is not a loop", f"the loops are {', '.join(DIMENSIONS)}"
-                )
             if name in mapped:
                 raise refuse(path, key_path, f"{name} is mapped twice", "map each loop to one side, once")
             mapped.append(name)
@@ -229,7 +180,7 @@ def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], 
         if not side and length != 1:
             wrong = f"no loop runs along {length} processing elements"
             raise refuse(path, f"pe_mapping[{i}]", wrong, f"name one, or write 1 for pe_len[{i}]")
-    return tuple(value[0]), tuple(value[1])
+    return value[0], value[1]
 
 
 def _number(path: Path, table: Mapping[str, Any], key: str, key_path: str) -> float:
@@ -241,26 +192,10 @@ def _number(path: Path, table: Mapping[str, Any], key: str, key_path: str) -> fl
 
 def _figure(path: Path, value: object, key: str, key_path: str, remedy: str) -> float:
     """Return a number above 0, at least LEAST[key] and at most MOST[key]."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
-        wrong = f"{_quote_value(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
-        raise refuse(path, key_path, wrong, remedy)
-    if value < LEAST.get(key, 0):
-        raise refuse(path, key_path, f"{_quote_value(value)} is less than {LEAST[key]:g} {UNITS[key]}", remedy)
-    return float(value)
-
-
-def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], key_path: str) -> None:
-    for key in table:
-        if key not in allowed:
-            near = difflib.get_close_matches(key, allowed, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(allowed)}; remove it"
-            raise refuse(path, f"{key_path}{_quote_value(key)[1:-1]}", "no such key", remedy)
-
-
-def _quote_value(value: object) -> str:
-    """Return a value as JSON on one line, shortened if it is long."""
-    try:
-        text = json.dumps(value, default=str)  # TOML has dates, too
-    except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal
-        return "a number of thousands of digits"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    words = f"a number of {UNITS[key]} above 0 and at most {MOST[key]}"
+    figure: float = schema.value_as(
+        path, key_path, value, Annotated[float, Meta(gt=0, le=MOST[key], description=words)], remedy
+    )
+    if figure < LEAST.get(key, 0):
+        raise refuse(path, key_path, f"{value_text(value)} is less than {LEAST[key]:g} {UNITS[key]}", remedy)
+    return figure

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
@@ -40,6 +43,7 @@ CACHE_FACTS = {
     "memory_ns": "ns",
 }
 MOST_OF_A_CACHE = 4096
+_OF_A_CACHE = Annotated[float, Meta(ge=0, le=MOST_OF_A_CACHE)]
 
 UNITS = {"_khz": "kHz", "_bytes": "bytes", "_cores": "cores", "_gb_per_s": "GB/s"}  # by the end of a key
 # Far below and far above all real machines, so that a figure in the wrong unit (MHz or Hz, KB) is recognised.
@@ -78,9 +82,7 @@ def read_board(path: Path) -> Board:
         raise refuse(path, f"clusters[{own}].l3_bytes", wrong, "give the one or the other")
     memory = _rate(path, table, "memory_gb_per_s", "memory_gb_per_s", sources)
     _refuse_contradictions(path, clusters, l3_bytes, memory)
-    battery = table.get("battery", False)
-    if not isinstance(battery, bool):
-        raise refuse(path, "battery", f"{battery!r} is neither true nor false", "write battery = true, or leave it out")
+    battery = schema.flag(path, table.get("battery", False), "battery", "write battery = true, or leave it out")
     soc = schema.text(path, table, "soc")
     return Board(table["name"], soc, target, clusters, tuple(sources), l3_bytes, memory, battery)
 
@@ -131,20 +133,16 @@ def _cluster(path: Path, entry: Table, key_path: str, sources: list[tuple[str, s
 
 def _caches(path: Path, entry: Table, key_path: str, sources: list[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
     """Return the facts about caches that replace those of a cluster's core, as (key, value)."""
-    table = entry.get("caches", {})
-    if not isinstance(table, dict):
-        raise refuse(path, key_path, f"{schema.value_text(table)} is not a table", "write [clusters.caches]")
+    table = schema.table_of(path, entry.get("caches", {}), key_path, "write [clusters.caches]")
     schema.only(path, table, tuple(CACHE_FACTS), f"{key_path}.")
     facts = []
     for key in table:
         value, at = schema.fact(path, table, key, sources, f"{key_path}.{key}"), f"{key_path}.{key}"
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MOST_OF_A_CACHE:
-            wrong = f"{schema.value_text(value)} is not a number from 0 to {MOST_OF_A_CACHE}"
-            raise refuse(path, at, wrong, f"give it in {CACHE_FACTS[key]}")
+        figure: float = schema.value_as(path, at, value, _OF_A_CACHE, f"give it in {CACHE_FACTS[key]}")
         if (unit := table[key].get("unit", CACHE_FACTS[key])) != CACHE_FACTS[key]:
             wrong = f"{schema.value_text(unit)} is not the unit of {key}"
             raise refuse(path, f"{at}.unit", wrong, f"give the value in {CACHE_FACTS[key]}, and that unit or none")
-        facts.append((key, float(value)))
+        facts.append((key, figure))
     return tuple(facts)
 
 

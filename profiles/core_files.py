@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from mavcg.hardware.core import CONFIDENCE, GRADES, SILICON_UNITS, Core, Fact, LoadPolicy, Midr, X86Model
 from mavcg.profiles import schema
 from mavcg.profiles.core_table import core_table
-from mavcg.profiles.schema import Table, refuse, value_text
+from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing
 from mavcg.toolchain.target import ARCHES
 
@@ -26,6 +29,7 @@ CORE_KEYS = (
     "optional_extensions",
     "llvm",
 )
+_MODELS = Annotated[tuple[int | str, ...], Meta(min_length=1, description="a list of model numbers")]
 FIGURELESS = {"issue": ("pools", "timing_of")}  # facts of these tables that are no figures: timing_rows reads them
 
 
@@ -99,9 +103,8 @@ def _identities(
 
 def _llvm(path: Path, table: Table, sources: list[tuple[str, str]]) -> tuple[Table, tuple[str, ...]]:
     """Return the table [llvm] and its features; adds to `sources`. Raises: MavcgError for a bad table or feature."""
-    llvm = table.get("llvm")
-    if not isinstance(llvm, dict):
-        raise refuse(path, "llvm", "missing", 'add a table [llvm] with cpu = "..." and source = "..."')
+    remedy = 'add a table [llvm] with cpu = "..." and source = "..."'
+    llvm = schema.table_of(path, table.get("llvm"), "llvm", remedy)
     schema.only(path, llvm, ("cpu", "tune", "features", "source"), "llvm.")
     sources.append(("llvm", schema.source_of(path, llvm, "llvm")))
     features = schema.names(path, llvm, "features", "llvm.features")
@@ -129,11 +132,10 @@ def _model_facts(path: Path, table: Table, arch: str, order: str) -> tuple[Fact,
 
 
 def _figures(path: Path, key: str, value: object) -> Iterable[Fact]:
-    if not isinstance(value, dict):
-        raise refuse(path, key, "no such key", f"keys here are {', '.join(CORE_KEYS)} and tables of figures")
+    table = schema.table_of(path, value, key, f"keys here are {', '.join(CORE_KEYS)} and tables of figures")
     no_figure = FIGURELESS.get(key, ())
-    rows = [name for name, entry in value.items() if name in no_figure or (key == "instr" and is_row(entry))]
-    return schema.figures(path, {name: entry for name, entry in value.items() if name not in rows}, key)
+    rows = [name for name, entry in table.items() if name in no_figure or (key == "instr" and is_row(entry))]
+    return schema.figures(path, {name: entry for name, entry in table.items() if name not in rows}, key)
 
 
 def _midr(path: Path, entry: Table, key_path: str, sources: list[tuple[str, str]]) -> Midr:
@@ -154,14 +156,7 @@ def _x86_model(path: Path, entry: Table, key_path: str, sources: list[tuple[str,
     schema.only(path, entry, ("vendor", "family", "models", "source"), f"{key_path}.")
     sources.append((key_path, schema.source_of(path, entry, key_path)))
     vendor = schema.one_of(path, entry.get("vendor"), f"{key_path}.vendor", ("GenuineIntel", "AuthenticAMD"))
-    models = entry.get("models")
-    if not isinstance(models, list) or not models:
-        raise refuse(
-            path,
-            f"{key_path}.models",
-            f"{schema.value_text(models)} is not a list of model numbers",
-            "write models = [0x97, 0x9a]",
-        )
+    models = schema.value_as(path, f"{key_path}.models", entry.get("models"), _MODELS, "write models = [0x97, 0x9a]")
     numbers = tuple(number for model in models for number in _models(path, model, f"{key_path}.models"))
     return X86Model(vendor, schema.whole(path, entry, "family", f"{key_path}.family", 0, 0xFF), numbers)
 
@@ -207,9 +202,8 @@ def read_policy(path: Path, table: Table) -> LoadPolicy:
 
     Raises: ProfileError naming file, key and remedy.
     """
-    loads = table.get("loads", {})
-    if not isinstance(loads, dict):
-        raise refuse(path, "loads", "not a table", "write [loads] and below it split, unpair, schedule or split_in_ir")
+    remedy = "write [loads] and below it split, unpair, schedule or split_in_ir"
+    loads = schema.table_of(path, table.get("loads", {}), "loads", remedy)
     names = ("split", "unpair", "schedule", "split_in_ir")
     schema.only(path, loads, names, "loads.")
     flags: dict[str, bool] = {}
@@ -218,13 +212,6 @@ def read_policy(path: Path, table: Table) -> LoadPolicy:
         enabled = schema.value_and_source(path, loads, name, f"loads.{name}")
         if enabled is None:
             continue
-        if not isinstance(enabled[0], bool):
-            raise refuse(
-                path,
-                f"loads.{name}",
-                f"{value_text(enabled[0])} is neither true nor false",
-                "give value = true or false",
-            )
-        flags[name] = enabled[0]
+        flags[name] = schema.flag(path, enabled[0], f"loads.{name}", "give value = true or false")
         sources.append((name, enabled[1]))
     return LoadPolicy(**flags, sources=tuple(sources))

@@ -1,7 +1,11 @@
 """Read the power of cores from profiles/power/cores.toml, or a file of the same form."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from mavcg.hardware.core_power import CorePower
 from mavcg.profiles import schema
@@ -10,6 +14,20 @@ from mavcg.profiles.schema import refuse
 OWN = Path(__file__).resolve().parent / "power" / "cores.toml"
 MOST_MW = 1e6  # a figure in microwatts is more
 MOST_KHZ = 100_000_000
+_Clock = Annotated[int, Meta(ge=1, le=MOST_KHZ, description=f"a clock in kHz from 1 to {MOST_KHZ}")]
+_Milliwatts = Annotated[float, Meta(gt=0, le=MOST_MW, description=f"a power in mW above 0 and at most {MOST_MW:g}")]
+_ROWS = "a list of clocks with their power"
+
+
+@dataclass(frozen=True)
+class _Power:
+    """The table of a core."""
+
+    khz_mw: Annotated[
+        tuple[Annotated[tuple[_Clock, _Milliwatts], Meta(description="a clock with its power")], ...],
+        Meta(min_length=1, description=_ROWS, examples=["[[1800000, 320.5], [2400000, 845]]"]),
+    ]
+    source: str = ""
 
 
 def read_core_power(path: Path = OWN) -> dict[str, CorePower]:
@@ -19,30 +37,11 @@ def read_core_power(path: Path = OWN) -> dict[str, CorePower]:
     """
     powers = {}
     for name, table in schema.read_toml(path).items():
-        if not isinstance(table, dict):
-            raise refuse(
-                path, name, f"{schema.value_text(table)} is not a table", f"write [{name}] with source and khz_mw"
-            )
-        schema.only(path, table, ("source", "khz_mw"), f"{name}.")
-        rows = table.get("khz_mw")
+        rows = schema.value_as(path, name, table, _Power, f"write [{name}] with source and khz_mw").khz_mw
         key_path = f"{name}.khz_mw"
-        if not isinstance(rows, list) or not rows or not all(_is_row(row) for row in rows):
-            remedy = "give a list of pairs of kHz and mW, such as [[1800000, 320.5], [2400000, 845]]"
-            raise refuse(path, key_path, f"{schema.value_text(rows)} is not a list of clocks with their power", remedy)
         if any(low[0] >= high[0] or low[1] >= high[1] for low, high in pairwise(rows)):
             raise refuse(
                 path, key_path, "clocks and powers do not both rise", "sort the rows; leave out those that fall"
             )
-        pairs = tuple((int(khz), float(mw)) for khz, mw in rows)
-        powers[name] = CorePower(name, pairs, schema.source_of(path, table, f"{name}.source"))
+        powers[name] = CorePower(name, rows, schema.source_of(path, table, f"{name}.source"))
     return powers
-
-
-def _is_row(row: object) -> bool:
-    if not isinstance(row, list) or len(row) != 2:
-        return False
-    khz, mw = row
-    good = (
-        isinstance(khz, int) and isinstance(mw, int | float) and not isinstance(khz, bool) and not isinstance(mw, bool)
-    )
-    return good and 0 < khz <= MOST_KHZ and 0 < mw <= MOST_MW

@@ -32,9 +32,8 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
 
     Raises: ProfileError for an abbreviation that [sources] lacks.
     """
-    short = table.get("sources", {})
-    if not isinstance(short, dict):
-        raise refuse(path, "sources", "not a table", 'write [sources] and below it lines such as GL = "..."')
+    remedy = 'write [sources] and below it lines such as GL = "..."'
+    short = schema.table_of(path, table.get("sources", {}), "sources", remedy)
     for key in short:
         if not ABBREVIATION.fullmatch(key):
             raise refuse(path, f"sources.{key}", "is not an abbreviation", "use two to four capitals and digits")

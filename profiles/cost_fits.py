@@ -7,10 +7,12 @@ table [machines], or "assumed". docs/add-a-core.md describes the files.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from msgspec import Meta
 
 from mavcg.errors import ProfileError
 from mavcg.hardware.cost_fit import (
@@ -38,7 +40,9 @@ from mavcg.profiles.folders import files
 from mavcg.profiles.schema import Table, refuse
 
 ASSUMED = "assumed"
-KEYS = ("value", "unit", "fitted_on", "source")
+_EXAMPLE = '{ value = .., unit = "..", fitted_on = "..", source = ".." }'
+_MACHINES = Annotated[dict[str, Annotated[str, Meta(min_length=1)]], Meta(description="a table of descriptions")]
+_WHOLE = Annotated[int, Meta(ge=0, description="a whole number of 0 or more")]
 Constants = TypeVar("Constants")
 KIND_TABLES: Mapping[str, type] = {
     "register_tile": RegisterTileFit,
@@ -59,6 +63,17 @@ ALL_CORES_TABLES: Mapping[str, type] = {
     "branches": BranchFit,
 }
 OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile")
+
+
+@dataclass(frozen=True)
+class _Constant:
+    value: (
+        Annotated[int, Meta(ge=0, description="a number of 0 or more")]
+        | Annotated[float, Meta(ge=0, description="a number of 0 or more")]
+    )
+    unit: str = ""
+    fitted_on: str = ""
+    source: str = ""
 
 
 def fit_of(machine: Machine) -> CostFit:
@@ -104,17 +119,16 @@ def _read_tables(path: Path, types: Mapping[str, type]) -> dict[str, Any]:
     schema.check_name(path, table)
     schema.text(path, table, "description")
     schema.only(path, table, ("name", "description", "machines", *types))
-    machines = table.get("machines", {})
-    if not isinstance(machines, dict) or not all(isinstance(text, str) and text for text in machines.values()):
-        raise refuse(path, "machines", "is not a table of descriptions", 'write name = "what the machine is"')
+    machines = schema.value_as(
+        path, "machines", table.get("machines", {}), _MACHINES, 'write name = "what the machine is"'
+    )
     read = {}
     for name, of_type in types.items():
         rows = table.get(name)
         if rows is None and name in OPTIONAL:
             continue
-        if not isinstance(rows, dict):
-            raise refuse(path, name, "missing", f"add a table [{name}]")
-        read[name] = _read_constants(path, name, rows, of_type, machines)
+        of_table = schema.table_of(path, rows, name, f"add a table [{name}]")
+        read[name] = _read_constants(path, name, of_table, of_type, machines)
     return read
 
 
@@ -128,31 +142,25 @@ def _read_constants(path: Path, table: str, rows: Table, of_type: type, machines
             if constant.name not in rows and constant.default is not MISSING:
                 continue
             values[constant.name] = _read_constant(path, key, rows.get(constant.name), constant, machines)
-        elif isinstance(named := rows.get(constant.name), dict):
+        elif constant.name in rows or constant.default is MISSING:
+            named = schema.table_of(path, rows.get(constant.name), key, f"add a table [{key}]")
             values[constant.name] = {
                 name: _read_constant(path, f"{key}.{name}", row, None, machines) for name, row in named.items()
             }
-        elif constant.default is MISSING:
-            raise refuse(path, key, "missing", f"add a table [{key}]")
     return of_type(**values)
 
 
 def _read_constant(path: Path, key: str, row: object, of_field: "Field[Any] | None", machines: Table) -> float:
-    if not isinstance(row, dict):
-        remedy = 'write it as { value = .., unit = "..", fitted_on = "..", source = ".." }'
-        raise refuse(path, key, "missing" if row is None else f"{schema.value_text(row)} is not a constant", remedy)
-    schema.only(path, row, KEYS, f"{key}.")
-    schema.source_of(path, row, key)
-    value, unit, machine = row.get("value"), row.get("unit"), row.get("fitted_on")
-    whole = of_field is not None and of_field.type in (int, "int")
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= 0:
-        raise refuse(
-            path, key, f"{schema.value_text(value)} is not a {'whole ' * whole}number of 0 or more", "correct the value"
-        )
-    expected = unit if of_field is None else of_field.metadata["unit"]
-    if not isinstance(unit, str) or not unit or unit != expected:
-        raise refuse(path, key, f"the unit is {schema.value_text(unit)}", f'write unit = "{expected or "cycles"}"')
-    if machine != ASSUMED and machine not in machines:
+    given: _Constant = schema.value_as(path, key, row, _Constant, f"write it as {_EXAMPLE}")
+    if not given.source.strip():
+        raise schema.no_source(path, key)
+    if of_field is not None and of_field.type in (int, "int"):
+        schema.value_as(path, key, given.value, _WHOLE, "correct the value")
+    unit = given.unit if of_field is None else of_field.metadata["unit"]
+    if given.unit != unit or not unit:
+        raise refuse(path, key, f"the unit is {schema.value_text(given.unit)}", f'write unit = "{unit or "cycles"}"')
+    if given.fitted_on != ASSUMED and given.fitted_on not in machines:
         known = ", ".join([ASSUMED, *machines])
-        raise refuse(path, key, f"fitted_on is {schema.value_text(machine)}", f"name a machine of [machines]: {known}")
-    return value
+        wrong = f"fitted_on is {schema.value_text(given.fitted_on)}"
+        raise refuse(path, key, wrong, f"name a machine of [machines]: {known}")
+    return given.value

@@ -4,8 +4,10 @@ Each fact is { value, source }; docs/gpu.md describes the file.
 """
 
 import difflib
-import re
 from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.gpu import Gpu
@@ -27,6 +29,7 @@ WHOLE_FACTS = {
     "l2_bytes": (64 << 10, 1 << 32),
 }
 RATE_FACTS = {"clock_mhz": (50.0, 10_000.0), "memory_gb_per_s": (1.0, 50_000.0), "l2_gb_per_s": (1.0, 200_000.0)}
+_ARCH = Annotated[str, Meta(pattern=r"^sm_(6[1-9]|[7-9]\d|\d{3})$", description="an architecture from sm_61 (dp4a) on")]
 OPTIONAL_FACTS = ("l2_bytes", "l2_gb_per_s")
 
 
@@ -51,9 +54,7 @@ def read_gpu(path: Path) -> Gpu:
     schema.only(path, table, ("name", "description", "arch", *WHOLE_FACTS, *RATE_FACTS))
     sources: list[tuple[str, str]] = []
     arch = schema.fact(path, table, "arch", sources)
-    if not isinstance(arch, str) or not re.fullmatch(r"sm_\d\d\d?", arch) or int(arch[3:]) < 61:
-        wrong = "missing" if arch is None else f"{schema.value_text(arch)} is not an architecture from sm_61 (dp4a) on"
-        raise refuse(path, "arch", wrong, 'write arch = { value = "sm_87", source = "..." }')
+    arch = schema.value_as(path, "arch", arch, _ARCH, 'write arch = { value = "sm_87", source = "..." }')
     whole = {name: _number(path, table, name, *bounds, sources, int) for name, bounds in WHOLE_FACTS.items()}
     rates = {name: _number(path, table, name, *bounds, sources, float) for name, bounds in RATE_FACTS.items()}
     gpu = Gpu(
@@ -77,14 +78,12 @@ def _number(
     low: float,
     high: float,
     sources: list[tuple[str, str]],
-    kind: type[int] | type[float],
+    kind: Any,
 ) -> float | None:
     value = schema.fact(path, table, name, sources)
     if value is None and name in OPTIONAL_FACTS:
         return None
-    allowed = int if kind is int else (int, float)
-    if not isinstance(value, allowed) or isinstance(value, bool) or not low <= value <= high:
-        kind_name = "whole number" if kind is int else "number"
-        wrong = "missing" if value is None else f"{schema.value_text(value)} is not a {kind_name} from {low} to {high}"
-        raise refuse(path, name, wrong, f'write {name} = {{ value = ..., source = "..." }}')
-    return kind(value)
+    words = f"a {'whole number' if kind is int else 'number'} from {low} to {high}"
+    limited = Annotated[kind, Meta(ge=low, le=high, description=words)]
+    number: float = schema.value_as(path, name, value, limited, f'write {name} = {{ value = ..., source = "..." }}')
+    return number

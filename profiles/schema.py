@@ -1,23 +1,37 @@
-"""Read facts from TOML, and refuse wrong ones with errors that name the file, the key, the fault and the remedy."""
+"""Read facts from TOML, and refuse wrong ones with errors that name the file, the key, the fault and the remedy.
+
+A table is taken apart key by key, since what a fact may be depends on others; each value goes through the door of all
+files, mavcg/files/decode.py, as of a type with limits.
+"""
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mavcg.errors import ProfileError
+from mavcg.files import decode
+from mavcg.files.file_types import value_text as value_text
 from mavcg.files.store import open_store
 from mavcg.hardware.core import Fact
 
 Table = Mapping[str, Any]
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
-MOST_SHOWN = 80  # characters of a value in an error
 LEAST_GB_PER_S = 1e-6  # slower is nothing: times would leave the numbers that a computer has
 MOST_GB_PER_S = 2000  # more than any CPU's memory or cache gives; a figure that was left in MB/s mostly is more
+BAD_FILE = "correct the file or remove it"
+_TEXT = Annotated[str, Meta(min_length=1, description="text")]
+Names = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...], Meta(description="a list of names", examples=['["...", "..."]'])
+]
+_TABLES = Annotated[tuple[dict[str, Any], ...], Meta(description="a list of tables")]
+_RATE = f"a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
+_GB_PER_S = Annotated[float, Meta(gt=0, le=MOST_GB_PER_S, description=_RATE)]
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -30,50 +44,25 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_text(path: Path) -> str:
     """Return the file's text. Raises: ProfileError if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8-sig")  # Windows editors begin a file with a mark
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path}: cannot be read: {error}; correct the file or remove it") from None
-
-
-def toml_of(path: Path, text: str) -> dict[str, Any]:
-    """Return the table of a file's text. path: for errors. Raises: ProfileError if it is not TOML."""
-    try:
-        return _parse_table(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{path}: not TOML: {error}; correct the file or remove it") from None
-    except RecursionError:
-        raise ProfileError(f"{path}: not facts: TOML nested too deep; correct the file or remove it") from None
-    except ValueError:  # of int()
-        raise ProfileError(
-            f"{path}: a number of thousands of digits is too large for any fact; correct the file or remove it"
-        ) from None
+    return decode.read_text(path, BAD_FILE, ProfileError)
 
 
 @lru_cache(maxsize=256)
-def _parse_table(text: str) -> dict[str, Any]:
-    """Return the table of a text. The result is kept, because one command reads the same cores several times.
+def toml_of(path: Path, text: str) -> dict[str, Any]:
+    """Return the table of a file's text. path: for errors. Raises: ProfileError if it is not TOML.
 
-    It is kept in the user's cache too, as JSON, which is read in a hundredth of the time: each file that `mavcg launch`
-    compiles needs every core of an architecture, to recognise it.
+    The result is kept, because one command reads the same cores several times. It is kept in the user's cache too, as
+    JSON, which is read in a hundredth of the time: each file that `mavcg launch` compiles needs every core of an
+    architecture, to recognise it.
     """
     store = open_store("facts")
     if (kept := store.read(text, dict[str, Any])) is not None:
         return kept
-    table = tomllib.loads(text)
+    table: dict[str, Any] = decode.toml_document(text, str(path), BAD_FILE, ProfileError).value
     with suppress(TypeError, ValueError, RecursionError):  # dates; numbers of thousands of digits; deep nesting
         if json.loads(json.dumps(table)) == table:  # not so of keys or numbers that JSON has not
             store.write(text, table)
     return table
-
-
-def value_text(value: object) -> str:
-    """Return a value for an error: on one line, shortened if it is long."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal
-        return "a number of thousands of digits"
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
 def refuse(path: Path, key: str, wrong: str, remedy: str) -> ProfileError:
@@ -81,15 +70,27 @@ def refuse(path: Path, key: str, wrong: str, remedy: str) -> ProfileError:
     return ProfileError(f"{path}: {key}: {wrong}; {remedy}")
 
 
+def value_as(path: Path, key_path: str, value: object, kind: Any, remedy: str) -> Any:
+    """Return a value as of a type, such as Annotated[int, Meta(ge=1, description="a whole number above 0")].
+
+    key_path: key that an error names. remedy: what to write in place of a wrong value. Raises: ProfileError.
+    """
+    if value is None:
+        raise refuse(path, key_path, "missing", remedy)
+
+    def place(below: str) -> str:
+        return f"{path}: {key_path}{'' if below.startswith('[') else '.'}{below}"
+
+    return decode.Document(value, f"{path}: {key_path}", remedy, ProfileError, place).decode(kind)
+
+
 def text(path: Path, table: Table, key: str, default: str | None = None, key_path: str = "") -> str:
     """Return a plain string that is not a fact: a name, a description, a note.
 
     key_path: key that an error names, if not `key`. default: None if the key is required.
     """
-    value = table.get(key, default)
-    if not isinstance(value, str) or (default is None and not value):
-        wrong = "missing" if value is None else f"{value_text(value)} is not text"
-        raise refuse(path, key_path or key, wrong, f'give it as {key} = "..."')
+    kind = _TEXT if default is None else Annotated[str, Meta(description="text")]
+    value: str = value_as(path, key_path or key, table.get(key, default), kind, f'give it as {key} = "..."')
     return value
 
 
@@ -100,11 +101,9 @@ def whole(
 
     unit: what the number counts, for errors; without it they write the range in hexadecimal, as for identity registers.
     """
-    value = table.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        words = f"number of {unit} from {low} to {high}" if unit else f"number from {low:#x} to {high:#x}"
-        wrong = "missing" if value is None else f"{value_text(value)} is not a whole {words}"
-        raise refuse(path, key_path, wrong, f"give {key} as a number in that range")
+    words = f"number of {unit} from {low} to {high}" if unit else f"number from {low:#x} to {high:#x}"
+    kind = Annotated[int, Meta(ge=low, le=high, description=f"a whole {words}")]
+    value: int = value_as(path, key_path, table.get(key, default), kind, f"give {key} as a number in that range")
     return value
 
 
@@ -113,23 +112,24 @@ def rate(path: Path, value: object, key_path: str) -> float:
 
     key_path: key that an error names.
     """
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
-        wrong = f"{value_text(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
-        raise refuse(path, key_path, wrong, "give a number in that range, such as 12.8, or remove the fact")
-    if value < LEAST_GB_PER_S:
+    remedy = "give a number in that range, such as 12.8, or remove the fact"
+    gb_per_s: float = value_as(path, key_path, value, _GB_PER_S, remedy)
+    if gb_per_s < LEAST_GB_PER_S:
         wrong = f"{value_text(value)} is less than {LEAST_GB_PER_S:g} GB/s"
         raise refuse(path, key_path, wrong, "give a larger number, such as 12.8, or remove the fact")
-    return float(value)
+    return gb_per_s
+
+
+def flag(path: Path, value: object, key_path: str, remedy: str) -> bool:
+    """Return true or false. key_path: key that an error names."""
+    value_of: bool = value_as(path, key_path, value, bool, remedy)
+    return value_of
 
 
 def names(path: Path, table: Table, key: str, key_path: str) -> tuple[str, ...]:
     """Return a list of strings; () if it is absent."""
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise refuse(
-            path, key_path, f"{value_text(value)} is not a list of names", f'give it as {key} = ["...", "..."]'
-        )
-    return tuple(value)
+    listed: tuple[str, ...] = value_as(path, key_path, table.get(key, []), Names, f'give it as {key} = ["...", "..."]')
+    return listed
 
 
 def one_of(path: Path, value: object, key: str, allowed: tuple[str, ...]) -> str:
@@ -143,18 +143,23 @@ def only(path: Path, table: Table, allowed: tuple[str, ...], key_path: str = "")
     """Raise ProfileError for a key that is not allowed, so that no mistyped key is ignored."""
     for key in table:
         if key not in allowed:
-            known = ", ".join(allowed)
-            raise refuse(path, f"{key_path}{key}", "no such key", f"keys here are {known}; rename or remove it")
+            raise refuse(path, f"{key_path}{value_text(key)[1:-1]}", "no such key", decode.remedy_of_key(key, allowed))
+
+
+def table_of(path: Path, value: object, key_path: str, remedy: str) -> Table:
+    """Return a table. key_path: key that an error names."""
+    if isinstance(value, dict):  # thousands are, of all cores
+        return value
+    table: Table = value_as(path, key_path, value, dict[str, Any], remedy)
+    return table
 
 
 def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
     """Return a list of tables; () if it is absent."""
-    value = table.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise refuse(
-            path, key, f"{value_text(value)} is not a list of tables", f"give it as {key} = [{{ ... }}, {{ ... }}]"
-        )
-    return tuple(value)
+    listed: tuple[Table, ...] = value_as(
+        path, key, table.get(key, []), _TABLES, f"give it as {key} = [{{ ... }}, {{ ... }}]"
+    )
+    return listed
 
 
 def source_of(path: Path, table: Table, key_path: str) -> str:
@@ -164,8 +169,13 @@ def source_of(path: Path, table: Table, key_path: str) -> str:
     """
     source = table.get("source")
     if not isinstance(source, str) or not source.strip():
-        raise refuse(path, key_path, "no source", "add one or remove the fact")
+        raise no_source(path, key_path)
     return source
+
+
+def no_source(path: Path, key_path: str) -> ProfileError:
+    """Return the error for a fact without a source."""
+    return refuse(path, key_path, "no source", "add one or remove the fact")
 
 
 def value_and_source(path: Path, table: Table, key: str, key_path: str = "") -> tuple[Any, str] | None:
@@ -173,10 +183,10 @@ def value_and_source(path: Path, table: Table, key: str, key_path: str = "") -> 
     key_path = key_path or key
     if key not in table:
         return None
-    fact = table[key]
-    if not isinstance(fact, dict) or "value" not in fact:
-        wrong = f"{value_text(fact)} has no value and source"
-        raise refuse(path, key_path, wrong, f'write {key} = {{ value = ..., source = "..." }}')
+    remedy = f'write {key} = {{ value = ..., source = "..." }}'
+    fact = table_of(path, table[key], key_path, remedy)
+    if "value" not in fact:
+        raise refuse(path, key_path, f"{value_text(fact)} has no value", remedy)
     only(path, fact, ("value", "unit", "source"), f"{key_path}.")
     return fact["value"], source_of(path, fact, key_path)
 
@@ -225,12 +235,6 @@ def figures(path: Path, table: Table, key_path: str) -> tuple[Fact, ...]:
         return (Fact(key_path, value, unit, source_of(path, table, key_path)),)
     facts: list[Fact] = []
     for key, below in table.items():
-        if not isinstance(below, dict):
-            raise refuse(
-                path,
-                f"{key_path}.{key}",
-                f"{value_text(below)} has no unit and source",
-                f'write {key} = {{ value = ..., unit = "...", source = "..." }}',
-            )
-        facts += figures(path, below, f"{key_path}.{key}")
+        remedy = f'write {key} = {{ value = ..., unit = "...", source = "..." }}'
+        facts += figures(path, table_of(path, below, f"{key_path}.{key}", remedy), f"{key_path}.{key}")
     return tuple(facts)

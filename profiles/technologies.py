@@ -6,6 +6,9 @@ Each fact is { value, source }; docs/exploring.md describes the file.
 import difflib
 import os
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.technology import ELEMENT_TYPES, MacCost, SizeTable, Technology
@@ -62,23 +65,15 @@ def read_technology(path: Path) -> Technology:
 
 
 def _subtable(path: Path, table: Table, key: str, key_path: str = "") -> Table:
-    value = table.get(key)
-    if not isinstance(value, dict):
-        wrong = "missing" if value is None else f"{schema.value_text(value)} is not a table"
-        raise refuse(path, key_path or key, wrong, f"write [{key_path or key}] with its facts below")
-    return value
+    at = key_path or key
+    return schema.table_of(path, table.get(key), at, f"write [{at}] with its facts below")
 
 
 def _figure(path: Path, table: Table, key: str, key_path: str, sources: _Sources) -> float:
     value = schema.fact(path, table, key, sources, key_path)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
-        wrong = (
-            "missing"
-            if value is None
-            else f"{schema.value_text(value)} is not a number above 0 and at most {MOST[key]:g}"
-        )
-        raise refuse(path, key_path, wrong, f'write {key} = {{ value = ..., source = "..." }}')
-    return float(value)
+    limited = Annotated[float, Meta(gt=0, le=MOST[key])]
+    figure: float = schema.value_as(path, key_path, value, limited, f'write {key} = {{ value = ..., source = "..." }}')
+    return figure
 
 
 def _by_size(path: Path, table: Table, key: str, sources: _Sources) -> SizeTable:

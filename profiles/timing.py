@@ -9,6 +9,7 @@ from pathlib import Path
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import ISSUE_QUEUE, REORDER_BUFFER, ClassTiming, Timing
+from mavcg.profiles import schema
 from mavcg.profiles.core_files import read_core
 from mavcg.profiles.core_table import core_table
 from mavcg.profiles.folders import files
@@ -99,12 +100,7 @@ def _window_fact(core: Core, key: str, otherwise: int) -> int:
     Raises: ProfileError for a value that is not a size.
     """
     facts = {fact.key: fact.value for fact in core.facts}
-    value = facts.get(key, otherwise)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_IN_FLIGHT:
-        raise ProfileError(
-            f"{_file_of(core.name)}: {key}: {value} is not a whole number from 1 to {MOST_IN_FLIGHT}; correct it"
-        )
-    return value
+    return schema.whole(Path(_file_of(core.name)), facts, key, key, 1, MOST_IN_FLIGHT, otherwise, "entries")
 
 
 def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:

@@ -8,17 +8,40 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from mavcg.hardware.instr_classes import CLASSES, FAMILIES, ROLES, lineage
 from mavcg.hardware.timing import INDEPENDENT, ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse, value_text
 
-ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "last", "narrows", "unaligned", "slots", "source")
 TIMING_TABLES = ("forward", "no_dual_issue", "issue_distance", "loads")
 MOST_QUEUED = 8  # vector instructions in the queue of an in-order core; as SIM_QUEUED of simulate/csrc
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
+
+
+_CORE = Annotated[str, Meta(min_length=1, description="a core's name")]
+_Pool = Annotated[int, Meta(ge=1, le=16, description="a whole number of units from 1 to 16")]
+_POOLS = Annotated[dict[Annotated[str, Meta(pattern=f"^{WORD}$")], _Pool], Meta(description="a table of units")]
+_Few = Annotated[int, Meta(ge=0, le=100, description="a whole number from 0 to 100")]
+
+
+class ClassRow(Struct, frozen=True):
+    """A row of [instr]. latency: in cycles. The others are as of ClassTiming; units in the form of UNIT."""
+
+    latency: Annotated[int, Meta(ge=0, le=1000, description="a whole number of cycles from 0 to 1000")]
+    per_cycle: Annotated[float, Meta(gt=0, le=16)]
+    units: schema.Names = ()
+    blocks: _Few = 0
+    first: bool = False
+    last: bool = False
+    narrows: _Few = 0
+    unaligned: _Few = 0
+    slots: _Few = 0
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,20 +75,14 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
 
     Raises: ProfileError naming file, key and remedy.
     """
-    issue = table.get("issue", {})
-    issue = issue if isinstance(issue, dict) else {}
+    issue = _table(path, table, "issue")
     width = schema.whole(path, issue["width"], "value", "issue.width", 1, 16) if "width" in issue else None
     timing_of = schema.value_and_source(path, issue, "timing_of", "issue.timing_of")
-    if timing_of is not None and not (isinstance(timing_of[0], str) and timing_of[0]):
-        raise refuse(
-            path, "issue.timing_of", f"{value_text(timing_of[0])} is not a core's name", 'give value = "a core\'s name"'
-        )
-    rows = [
-        timing
-        for key, row in _table(path, table, "instr").items()
-        if is_row(row)
-        for timing in _rows(path, key, row, order)
-    ]
+    if timing_of is not None:
+        schema.value_as(path, "issue.timing_of", timing_of[0], _CORE, 'give value = "a core\'s name"')
+    entries = {key: entry for key, entry in _table(path, table, "instr").items() if is_row(entry)}
+    given = schema.value_as(path, "instr", entries, dict[str, ClassRow], "write it as docs/add-a-core.md shows")
+    rows = [timing for key, row in given.items() for timing in _rows(path, key, row, order)]
     forwards = [
         fact for key, entry in _table(path, table, "forward").items() for fact in _forwards(path, key, entry, order)
     ]
@@ -95,10 +112,7 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
 
 
 def _table(path: Path, table: Table, key: str) -> Table:
-    subtable = table.get(key, {})
-    if not isinstance(subtable, dict):
-        raise refuse(path, key, "not a table", f"write [{key}] and its lines below")
-    return subtable
+    return schema.table_of(path, table.get(key, {}), key, f"write [{key}] and its lines below")
 
 
 def _vector_queue(path: Path, issue: Table, order: str) -> int | None:
@@ -122,73 +136,49 @@ def _same_cycle_writes(path: Path, issue: Table, order: str) -> bool | None:
             "only for in-order cores; an out-of-order core renames registers",
             "remove it",
         )
-    if not isinstance(allowed[0], bool):
-        wrong = f"{value_text(allowed[0])} is neither true nor false"
-        raise refuse(path, "issue.same_cycle_writes", wrong, "give value = true or false")
-    return allowed[0]
+    return schema.flag(path, allowed[0], "issue.same_cycle_writes", "give value = true or false")
 
 
 def _pools(path: Path, issue: Table) -> dict[str, int]:
     units = schema.value_and_source(path, issue, "pools", "issue.pools")
     if units is None:
         return {}
-    if not isinstance(units[0], dict) or not all(re.fullmatch(WORD, name) for name in units[0]):
-        raise refuse(
-            path, "issue.pools", f"{value_text(units[0])} is not a table of units", "give value = { load = 1, alu = 2 }"
-        )
-    return {name: schema.whole(path, units[0], name, f"issue.pools.{name}", 1, 16) for name in units[0]}
+    pools: dict[str, int] = schema.value_as(path, "issue.pools", units[0], _POOLS, "give value = { load = 1, alu = 2 }")
+    return pools
 
 
-def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming]:
+def _rows(path: Path, key: str, given: ClassRow, order: str) -> Iterable[ClassTiming]:
     """Yield the timing of each class that the key names."""
-    key_path = f"instr.{key}"
-    if not isinstance(row, dict):
-        raise refuse(
-            path, key_path, f"{value_text(row)} is not a row of timing", "write it as docs/add-a-core.md shows"
-        )
-    schema.only(path, row, ROW_KEYS, f"{key_path}.")
-    source = schema.source_of(path, row, key_path)
-    latency = schema.whole(path, row, "latency", f"{key_path}.latency", 0, 1000)
-    per_cycle = row.get("per_cycle")
-    if not isinstance(per_cycle, int | float) or isinstance(per_cycle, bool) or not 0 < per_cycle <= 16:
-        wrong = "missing" if per_cycle is None else f"{value_text(per_cycle)} is not a number above 0 and at most 16"
-        raise refuse(path, f"{key_path}.per_cycle", wrong, "give the instructions per cycle")
-    texts = schema.names(path, row, "units", f"{key_path}.units")
-    units = tuple(_unit(path, text, f"{key_path}.units", order) for text in texts)
-    blocks = schema.whole(path, row, "blocks", f"{key_path}.blocks", 0, 100, default=0)
-    first, last = (_flag(path, row, name, key_path) for name in ("first", "last"))
-    narrows, unaligned, slots = (
-        schema.whole(path, row, name, f"{key_path}.{name}", 0, 100, default=0)
-        for name in ("narrows", "unaligned", "slots")
-    )
-    if blocks and order == "out":
+    key_path = f'instr."{key}"' if " " in key else f"instr.{key}"
+    if not given.source.strip():
+        raise schema.no_source(path, key_path)
+    units = tuple(_unit(path, text, f"{key_path}.units", order) for text in given.units)
+    if given.blocks and order == "out":
         raise refuse(path, f"{key_path}.blocks", "an out-of-order core is never blocked", "remove it")
-    if first and order == "out":
+    if given.first and order == "out":
         raise refuse(path, f"{key_path}.first", "an out-of-order core has no first slot", "remove it")
-    if narrows and order == "out":
+    if given.narrows and order == "out":
         raise refuse(path, f"{key_path}.narrows", "an out-of-order core has no slots after it", "remove it")
-    if slots and order == "in":
+    if given.slots and order == "in":
         raise refuse(path, f"{key_path}.slots", "an in-order core issues an instruction in one slot", "remove it")
-    if last and not blocks:
+    if given.last and not given.blocks:
         raise refuse(
             path, f"{key_path}.last", "without blocks, other instructions may follow in its cycle", "add blocks"
         )
     for name in _class_names(path, key, key_path):
         yield ClassTiming(
-            name, latency, float(per_cycle), units, blocks, source, first, unaligned, last, narrows, slots
+            name,
+            given.latency,
+            given.per_cycle,
+            units,
+            given.blocks,
+            given.source,
+            given.first,
+            given.unaligned,
+            given.last,
+            given.narrows,
+            given.slots,
         )
-
-
-def _flag(path: Path, row: Table, name: str, key_path: str) -> bool:
-    value = row.get(name, False)
-    if not isinstance(value, bool):
-        raise refuse(
-            path,
-            f"{key_path}.{name}",
-            f"{value_text(value)} is not true or false",
-            f"write {name} = true, or remove it",
-        )
-    return value
 
 
 def _unit(path: Path, text: str, key_path: str, order: str) -> UnitUse:
@@ -249,10 +239,7 @@ def _forwards(path: Path, key: str, entry: object, order: str) -> list[_Forward]
         raise refuse(
             path, key_path, f"{value_text(role)} is not a role of an operand", f"take one of {', '.join(ROLES)}"
         )
-    if not isinstance(entry, dict):
-        raise refuse(
-            path, key_path, f"{value_text(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }'
-        )
+    entry = schema.table_of(path, entry, key_path, 'write { cycles = 4, source = "..." }')
     schema.only(path, entry, ("cycles", "independent", "adjacent", "disputed", "source"), f"{key_path}.")
     schema.source_of(path, entry, key_path)
     if "independent" in entry:

@@ -8,7 +8,7 @@ limits; its `description` is the noun of "is not ..." in errors, and its `exampl
 import difflib
 import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -130,9 +130,10 @@ def read_text(path: Path, remedy: str, error: type[MavcgError] = MavcgError) -> 
         if path.stat().st_size > MOST_BYTES:
             raise error(f"{path}: has more than {MOST_BYTES >> 20} MiB; {remedy}")
         return path.read_text(encoding="utf-8-sig")  # Windows editors begin a file with a mark
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else f"not UTF-8 text, byte {fault.start}"
-        raise error(f"{path}: cannot be read ({reason}); {remedy}") from None
+    except UnicodeDecodeError as fault:
+        raise error(f"{path}: cannot be read (not UTF-8 text, byte {fault.start}); {remedy}") from None
+    except (OSError, ValueError) as fault:  # a path with a null character is a ValueError
+        raise error(f"{path}: cannot be read ({getattr(fault, 'strerror', fault)}); {remedy}") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -160,13 +161,22 @@ def _no_number(word: str) -> Any:
 
 
 def _reason(fault: Exception) -> str:
-    return "nested too deep" if isinstance(fault, RecursionError) else str(fault)
+    if isinstance(fault, RecursionError):
+        return "nested too deep"
+    too_long = "set_int_max_str_digits" in str(fault)  # in Python's own words
+    return "a number of thousands of digits is too large" if too_long else str(fault)
 
 
 class _Fault(NamedTuple):
     key: str
     wrong: str
     remedy: str = ""
+
+
+def remedy_of_key(key: object, known: Iterable[str]) -> str:
+    """Return what to do about a key that a table does not have. known: the keys that it may have."""
+    near = difflib.get_close_matches(str(key), known := tuple(known), n=1)
+    return f"did you mean {near[0]}?" if near else f"keys here are {', '.join(known)}; remove it"
 
 
 def _unknown_keys(value: Any, kind: Any, at: str) -> Iterator[_Fault]:
@@ -176,12 +186,10 @@ def _unknown_keys(value: Any, kind: Any, at: str) -> Iterator[_Fault]:
     if isinstance(value, dict) and (fields := file_fields(kind)):
         for key, below in value.items():
             if key in fields:
-                if isinstance(below, dict | list):
+                if has_fields(fields[key].kind):
                     yield from _unknown_keys(below, fields[key].kind, join_path(at, key))
                 continue
-            near = difflib.get_close_matches(str(key), fields, n=1)
-            remedy = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(fields)}; remove it"
-            yield _Fault(join_path(at, key), "no such key", remedy)
+            yield _Fault(join_path(at, key), "no such key", remedy_of_key(key, fields))
     else:
         for key, below, below_kind in parts_of(value, kind, at):
             yield from _unknown_keys(below, below_kind, key)

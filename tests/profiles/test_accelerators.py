@@ -114,15 +114,15 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
         ("1.6", "0", "bandwidth", "0 is not a number of GB/s above 0"),
         ("1.6", "5e-324", "bandwidth", "5e-324 is less than 1e-06 GB/s; give it as bandwidth in GB/s"),
         ("1.2", "1e-9", "frequency", "1e-09 is less than 1e-06 GHz; give it as frequency in GHz"),
-        ("1.6", "NaN", "", "NaN is not a JSON number"),
-        ("1.6", "-Infinity", "", "-Infinity is not a JSON number"),
+        ("1.6", "NaN", "", "NaN is not a number"),
+        ("1.6", "-Infinity", "", "-Infinity is not a number"),
         ("1.6", "1e999", "bandwidth", "Infinity is not a number of GB/s"),
-        ("1.6", "1" * 5000, "", "a number of 5000 digits"),
+        ("1.6", "1" * 5000, "", "a number of thousands of digits"),
         ("1.6", '"1.6 GB/s"', "bandwidth", '"1.6 GB/s" is not a number of GB/s'),
         ("1.6", "true", "bandwidth", "true is not a number of GB/s"),
-        ("1.6", "null", "bandwidth", "null is not a number of GB/s"),
+        ("1.6", "null", "bandwidth", "missing; give it as bandwidth in GB/s"),
         ("1.6", "1.6e9", "bandwidth", "and at most 100000"),
-        ("1.2,", '1.2, "frequency": 1.3,', "frequency", "given twice, as 1.2 and 1.3; remove one"),
+        ("1.2,", '1.2, "frequency": 1.3,', "", '"frequency" appears twice in one object'),
         ("1.2", "1200000000", "frequency", "1200000000 is not a number of GHz above 0 and at most 100"),
         ("[368,288,144]", "[368,288]", "mem_size", "has 2 sizes, not 3; write mem_size = [input, weight, output]"),
         ("[368,288,144]", "[368,-288,144]", "mem_size[1] (weight)", "-288 is not a number of KB above 0"),
@@ -138,7 +138,7 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
             "given beside mem_size",
         ),
         ('"mem_size": [368,288,144]', '"levels": []', "levels", "[] is not a list of memories"),
-        ('"mem_size": [368,288,144]', '"levels": [8]', "levels", "[8] is not a list of memories"),
+        ('"mem_size": [368,288,144]', '"levels": [8]', "levels[0]", '8 is not a table; write [{ "name"'),
         ('"mem_size": [368,288,144]', '"levels": [{"bandwidth": 8}]', "levels[0].bandwidth", "remove it"),
         ('"mem_size": [368,288,144]', '"levels": [{}]', "levels[0].mem_size", "missing"),
         ('"mem_size": [368,288,144]', '"levels": [{"mem_size": 8}, {"mem_size": 9}]', "levels[0].bandwidth", "missing"),
@@ -158,7 +158,7 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
             '"mem_size": [368,288,144]',
             '"levels": [{"name": "a", "mem_size": 8, "bandwidth": 9}, {"name": "a", "mem_size": 9}]',
             "levels[1].name",
-            '"a" is not a name that only this level has',
+            '"a" is the name of another level; change it',
         ),
         (
             '"mem_size": [368,288,144]',
@@ -170,19 +170,19 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
         ("[32, 16]", "[32, 0]", "pe_len[1]", "0 is not a number of processing elements above 0"),
         ("[32, 16]", "[32, 1.5]", "pe_len[1]", "1.5 is not a whole number"),
         ('"pe_len": [32, 16],', "", "pe_len", 'missing; write "pe_len": [width, height]'),
-        ('["IC"]', '["IX"]', "pe_mapping[0][0]", '"IX" is not a loop; the loops are OC, IC, OH, OW, KH, KW'),
-        ('["IC"]', '["ic"]', "pe_mapping[0][0]", '"ic" is not a loop'),
-        ('["IC"]', "[7]", "pe_mapping[0][0]", "7 is not a loop"),
+        ('["IC"]', '["IX"]', "pe_mapping[0][0]", '"IX" is not one of the loops OC, IC, OH, OW, KH, KW; write'),
+        ('["IC"]', '["ic"]', "pe_mapping[0][0]", '"ic" is not one of the loops'),
+        ('["IC"]', "[7]", "pe_mapping[0][0]", "7 is not one of the loops"),
         ('["IC"]', '["OC"]', "pe_mapping[1][0]", "OC is mapped twice; map each loop to one side"),
         ('["IC"]', '["IC", "IC"]', "pe_mapping[0][1]", "IC is mapped twice"),
         ('["IC"]', "[]", "pe_mapping[0]", "no loop runs along 32 processing elements; name one, or write 1"),
         ('["IC"]', '["IC", "KH"]', "pe_mapping[0]", "2 loops along one side of the array"),
         ('["IC"]', '["IC", "KH"]', "pe_mapping[0]", 'name the one that is cut, such as ["IC"]'),
-        ('["IC"]', '"IC"', "pe_mapping", "is not a pair of lists"),
+        ('["IC"]', '"IC"', "pe_mapping[0]", "is not a list of loops"),
         ('"pe_mapping"', '"pe_maping"', "pe_maping", "no such key; did you mean pe_mapping?"),
         ('"frequency"', '"voltage": 1, "frequency"', "voltage", "no such key; keys here are name, source, bandwidth"),
         ('"frequency"', '"name": 7, "frequency"', "name", "7 is not text"),
-        ('"frequency"', '"name": "\\ud800", "frequency"', "name", "is not text"),
+        ('"frequency"', '"name": "\\u0007", "frequency"', "name", "characters that are not printed"),
     ],
 )
 def test_broken_file_names_file_key_value_and_way_out(
@@ -212,7 +212,7 @@ def test_broken_file_names_file_key_value_and_way_out(
 )
 def test_what_is_no_json_names_the_line(tmp_path: Path, text: str, line: int, words: str) -> None:
     path = written(tmp_path, text)
-    message = rf"^{re.escape(str(path))}:{line}: not JSON: .*{words}.*; correct the line$"
+    message = rf"^{re.escape(str(path))}: line {line}, column \d+: not JSON \(.*{words}.*\); correct the line$"
     with pytest.raises(ProfileError, match=message):
         read_accelerator(path)
 
@@ -231,7 +231,7 @@ def test_nesting_too_deep_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"name": "\xe9"}')
     for name in ("none.json", "latin.json", ".", "nul\0.json"):
-        with pytest.raises(ProfileError, match="cannot be read: .*; give the path"):
+        with pytest.raises(ProfileError, match=r"cannot be read \(.*\); give the path"):
             read_accelerator(tmp_path / name)
 
 
@@ -314,8 +314,8 @@ def test_levels_of_toml(tmp_path: Path) -> None:
         ("= 1.6", "= -inf", "bandwidth", "-Infinity is not a number of GB/s above 0"),
         ("= 1.6", "= 2026-01-02", "bandwidth", '"2026-01-02" is not a number of GB/s'),
         ("= 1.6", f"= 0x{'f' * 5000}", "bandwidth", "a number of thousands of digits is not a number of GB/s"),
-        ("= 1.6", f"= {'1' * 5000}", "", "a number of thousands of digits is too large for any fact"),
-        ("= 1.2", "= 1.2\nfrequency = 1.3", "", "not TOML: Cannot overwrite a value"),
+        ("= 1.6", f"= {'1' * 5000}", "", "a number of thousands of digits is too large"),
+        ("= 1.2", "= 1.2\nfrequency = 1.3", "", "not TOML (Cannot overwrite a value"),
         ("mem_size", "memory_size", "memory_size", "no such key; did you mean mem_size"),
         ("bandwidth = 1.6", "", "bandwidth", "missing; give it as bandwidth in GB/s"),
     ],

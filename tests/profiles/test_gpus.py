@@ -68,7 +68,7 @@ def test_blocks_are_those_of_nvidias_own_header(
     [
         ('value = "sm_62"', 'value = "sm_52"', "sm_61"),
         ("value = 2,", "value = -2,", "sms: -2"),
-        ("value = 2,", 'value = "two",', "sms: 'two'"),
+        ("value = 2,", 'value = "two",', 'sms: "two"'),
         ("sms = {", "smss = {", "smss: no such key"),
         ("value = 59.7,", "value = 59700000000,", "memory_gb_per_s"),
         ("value = 49152,", "value = 131072,", "shared_bytes_of_block: 131072 is more"),

@@ -110,8 +110,8 @@ MODEL_9 = '{ value = 9, unit = "percent"'
         ("implementer = 0x99", "implementer = 0x199", "midr[0].implementer", "0x0 to 0xff"),
         ("part = 0x123", 'part = "0x123"', "midr[0].part", "give part as a number"),
         ("variant_max = 3", "variant_max = 0", "midr[0]", "swap them"),
-        ('value = ["crc", "lse"]', 'value = "crc"', "extensions", 'give it as extensions = ["...", "..."]'),
-        ("variant_max = 3", "varient_max = 3", "midr[0].varient_max", "rename or remove it"),
+        ('value = ["crc", "lse"]', 'value = "crc"', "extensions", 'write it as ["...", "..."]'),
+        ("variant_max = 3", "varient_max = 3", "midr[0].varient_max", "did you mean variant_max?"),
         (', source = "its manual" }]', " }]", "midr[0]", "add one or remove the fact"),
         ('features = ["+crc"]', 'features = ["crc"]', "llvm.features", 'write "+crc" or "-crc"'),
         ('features = ["+crc"]\nsource = "its manual"', "", "llvm", "add one or remove the fact"),
@@ -121,7 +121,6 @@ MODEL_9 = '{ value = 9, unit = "percent"'
         ('{ value = 2, unit = "instr/cycle", source = "its manual" }', "2", "issue.width", "write width ="),
         ('arch = "aarch64"', 'arch = "aarch64"\nlatency = 3', "latency", "keys here are"),
         ('arch = "aarch64"', 'arch = "x86_64"', "midr", "remove it or correct arch"),
-        ('arch = "aarch64"', "arch = aarch64", "not TOML", "correct the file or remove it"),
     ],
 )
 def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, remedy: str) -> None:
@@ -149,13 +148,13 @@ def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, re
         ("value = 4,", "value = true,", "clusters[0].memory_gb_per_s", "such as 12.8, or remove the fact"),
         ("value = 4,", 'value = "4 GB/s",', "clusters[0].memory_gb_per_s", "such as 12.8, or remove the fact"),
         ("max_khz = {", "l3_bytes = {", "clusters[0].l3_bytes", "give the one or the other"),
-        ("value = 7.5", "value = nan", "clusters[0].l3_gb_per_s", "nan is not a number"),
-        ("value = 7.5", "value = inf", "clusters[0].l3_gb_per_s", "inf is not a number"),
+        ("value = 7.5", "value = nan", "clusters[0].l3_gb_per_s", "NaN is not a number"),
+        ("value = 7.5", "value = inf", "clusters[0].l3_gb_per_s", "Infinity is not a number"),
         ('{ value = 7.5, source = "measured" }', "7.5", "clusters[0].l3_gb_per_s", "write l3_gb_per_s = { value"),
         ('value = 4, source = "measured"', "value = 4", "clusters[0].memory_gb_per_s", "no source; add one"),
         ('target = "aarch64-linux-gnu.2.17"', 'target = "arm-linux"', "target", "give ARCH-SYSTEM"),
-        ("[[clusters]]", "[[cluster]]", "cluster", "rename or remove it"),
-        ("max_khz =", "max_mhz =", "clusters[0].max_mhz", "rename or remove it"),
+        ("[[clusters]]", "[[cluster]]", "cluster", "did you mean clusters?"),
+        ("max_khz =", "max_mhz =", "clusters[0].max_mhz", "did you mean max_khz?"),
     ],
 )
 def test_faulty_board_is_refused(tmp_path: Path, old: str, new: str, key: str, remedy: str) -> None:
@@ -167,6 +166,13 @@ def test_faulty_board_is_refused(tmp_path: Path, old: str, new: str, key: str, r
 
     message = str(caught.value)
     assert message.startswith(f"{path}: {key}: ") and remedy in message and "\n" not in message
+
+
+def test_what_is_no_toml_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "mine", CORE.replace('"aarch64"', "aarch64", 1))
+
+    with pytest.raises(ProfileError, match=rf"^{path}: not TOML \(.*line 3.*\); correct the file or remove it$"):
+        read_core(path)
 
 
 def test_board_without_clusters_is_refused(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_errors_of_a_core_are_the_means_of_its_kernels(core: Core) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "unit", "message"),
     [
-        ("confidence", "sure", "grade", "value 'sure' with unit grade is not a grade"),
+        ("confidence", "sure", "grade", 'value "sure" with unit grade is not a grade'),
         ("confidence", "assumed", "percent", "is not a grade"),
         ("error", -1, "percent", "not an error in percent"),
         ("held_out_error", 5, "cycles", "not an error in percent"),

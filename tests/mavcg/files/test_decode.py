@@ -111,7 +111,7 @@ def test_a_whole_document_of_another_kind_is_named() -> None:
         ('{"a": 1, "a": 2}', 'f.json: not JSON ("a" appears twice in one object); again'),
         ('{"a": NaN}', "f.json: not JSON (NaN is not a number); again"),
         ("[" * 100_000, "f.json: not JSON (nested too deep); again"),
-        ("1" * 5000, "f.json: not JSON (Exceeds the limit"),
+        ("1" * 5000, "f.json: not JSON (a number of thousands of digits"),
     ],
 )
 def test_text_that_is_no_json_is_refused(text: str, message: str) -> None:

@@ -158,9 +158,9 @@ def test_another_file_at_the_same_path(tmp_path: Path, models: Mapping[str, str]
         ("[4, 12]", "[4, 8192]", "8192 is not a whole number"),
         ("[512, 262144]", "[516]", "input_bytes: 516 bytes do not divide into 8 banks"),
         ("= 330", "= 0", "target.frequency_mhz: 0 is not a number of MHz"),
-        ("[0.25, 2.9]", '"fast"', "target.ddr_gb_per_s: 'fast' is not a number"),
+        ("[0.25, 2.9]", '"fast"', 'target.ddr_gb_per_s: "fast" is not a number'),
         ("rows_parallel", "row_parallel", "target.row_parallel: no such key"),
-        ("frequency_mhz = 330", 'search = "best"', "target.search: 'best' is not known; give one of none"),
+        ("frequency_mhz = 330", 'search = "best"', 'target.search: "best" is not known; give one of none'),
         ("[target]", "target = 1\n[other]", "other: no such key"),
     ],
 )
