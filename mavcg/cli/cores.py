@@ -72,11 +72,7 @@ def cores(
                 "cores": entries,
                 "boards": [board_json(board) for board in boards.values()],
                 # If one core is named, scripts find these keys here too, without a search for its entry.
-                **(
-                    {key: entries[0][key] for key in ("confidence", "silicon", "blocking", "model")}
-                    if name in known
-                    else {}
-                ),
+                **({key: entries[0][key] for key in KEYS_OF_ONE} if name in known else {}),
             }
         )
     elif name is not None and name in known:

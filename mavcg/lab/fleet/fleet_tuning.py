@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mavcg.choose.algorithms.costs.database import CostDb
 from mavcg.choose.algorithms.costs.provider import Cost
-from mavcg.files.scratch import scratch_folder
 from mavcg.lab.fleet.board_pool import Attempt, BoardPool, PoolAnswer
 from mavcg.lab.fleet.board_task import BoardTask, Unit
 from mavcg.lab.fleet.figures_store import put_figures
@@ -29,6 +28,7 @@ from mavcg.lab.tuning.spot import MeasuredCore, programs
 from mavcg.lab.tuning.state import (
     ALL_AT_ONCE,
     FIRST_PART,
+    INTERRUPT,
     RunControl,
     TimeIsUp,
     TunedOn,
@@ -56,17 +56,9 @@ def tune_on_fleet(
     Raises: RunnerError if no board is left; figures measured before are stored.
     """
     tuning = _FleetTuning(TuningState(plan, database, core, control), core, pool, options)
-    with scratch_folder("mavcg-tune-") as name:
-        try:
-            try:
-                tuning.alone(Path(name))
-            except TimeIsUp:
-                tuning.state.stopped = "limit"
-            tuning.measure_interleaved(Path(name) / "interleaved", interleaving)
-        except TimeIsUp:
-            tuning.state.stopped = "limit"
+    tuning.state.measure(tuning.alone, lambda folder: tuning.measure_interleaved(folder, interleaving))
     if pool.stopped.is_set():
-        tuning.state.stopped = "interrupt"
+        tuning.state.stopped = INTERRUPT
     tuning.state.notes += pool.notes
     return tuning.state.result()
 

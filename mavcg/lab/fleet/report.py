@@ -9,6 +9,7 @@ from mavcg.hosts.host import find_board
 from mavcg.lab.fleet.fleet_file import Fleet, FleetBoard
 from mavcg.lab.fleet.tune_fleet import TunedType
 from mavcg.lab.runners.facts import MachineFacts
+from mavcg.lab.tuning.state import INTERRUPT
 from mavcg.lab.tuning.tune_network import facts_document, tuned_document
 from mavcg.specs.primitive import Primitive
 
@@ -35,7 +36,7 @@ def fleet_document(
         "model": model,
         "fleet": str(fleet.path),
         **{key: sum(entry[key] for entry in types) for key in keys},
-        "stopped": "interrupt" if interrupted else next((entry["stopped"] for entry in types if entry["stopped"]), ""),
+        "stopped": INTERRUPT if interrupted else next((entry["stopped"] for entry in types if entry["stopped"]), ""),
         "types": types,
     }
 

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from mavcg.choose.algorithms.costs.database import CostDb, Record
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
+from mavcg.files.scratch import scratch_folder
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, Rounds
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.tuning.interleaved import CandidateGroup, candidate_groups
@@ -13,6 +15,7 @@ from mavcg.lab.tuning.spot import MeasuredCore
 from mavcg.lab.tuning.work_list import Job, WorkList
 
 NOTHING = Cost(0.0, MEASURED)
+LIMIT, INTERRUPT = "limit", "interrupt"  # reasons why a tuning stopped
 FIRST_PART = 0.7  # fraction of a time limit for single measurements; the remainder is for interleaved ones
 
 
@@ -85,6 +88,24 @@ class TuningState:
         self.notes: list[str] = []
         self.stopped, self.largest = "", 0
         self.decided, self.measurements = 0, 0
+
+    def measure(self, alone: Callable[[Path], None], interleaved: Callable[[Path], None]) -> None:
+        """Measure each job alone, then the candidates interleaved, until all is done, the limit, or an interrupt.
+
+        alone, interleaved: measure what is left to do, given a folder for programs. The fraction FIRST_PART of the
+        limit is for the first.
+        """
+        with scratch_folder("mavcg-tune-") as name:
+            try:
+                try:
+                    alone(Path(name))
+                except TimeIsUp:
+                    self.stopped = LIMIT
+                interleaved(Path(name) / "interleaved")
+            except TimeIsUp:
+                self.stopped = LIMIT
+            except KeyboardInterrupt:
+                self.stopped = INTERRUPT
 
     def result(self) -> TunedOn:
         """Return the result so far."""

@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 from mavcg.choose.algorithms.costs.database import CostDb
-from mavcg.files.scratch import scratch_folder
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, MachineReport
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench
 from mavcg.lab.tuning.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
@@ -19,7 +18,6 @@ from mavcg.lab.tuning.state import (
     ALL_AT_ONCE,
     FIRST_PART,
     RunControl,
-    TimeIsUp,
     TunedOn,
     TuningState,
     batches_of,
@@ -41,32 +39,25 @@ def tune_on(
 ) -> TunedOn:
     """Measure the jobs of a plan with a thread per CPU; store each cost, warm and cold, in the database at once.
 
-    The fraction FIRST_PART of a time limit is for single measurements. An interrupt (Ctrl-C) ends it as the limit does.
+    An interrupt (Ctrl-C) ends it as the limit does.
     Raises: RunnerError if the machine fails; costs measured before are in the database.
     """
     tuning = TuningState(plan, database, spot, control)
-    with scratch_folder("mavcg-tune-") as name:
-        try:
-            try:
-                _measure_alone(tuning, spot, Path(name), options, control.note)
-            except TimeIsUp:
-                tuning.stopped = "limit"
-            folder = Path(name) / "interleaved"
-            bytes_ = measure_interleaved(
-                tuning.candidates(),
-                spot,
-                folder,
-                options,
-                interleaving,
-                tuning.decide,
-                tuning.tell_interleaved,
-                control.note,
-            )
-            tuning.largest = max(tuning.largest, bytes_)
-        except TimeIsUp:
-            tuning.stopped = "limit"
-        except KeyboardInterrupt:
-            tuning.stopped = "interrupt"
+
+    def compare(folder: Path) -> None:
+        bytes_ = measure_interleaved(
+            tuning.candidates(),
+            spot,
+            folder,
+            options,
+            interleaving,
+            tuning.decide,
+            tuning.tell_interleaved,
+            control.note,
+        )
+        tuning.largest = max(tuning.largest, bytes_)
+
+    tuning.measure(lambda folder: _measure_alone(tuning, spot, folder, options, control.note), compare)
     return tuning.result()
 
 

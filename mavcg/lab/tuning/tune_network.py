@@ -22,7 +22,7 @@ from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.tuning.spot import Spot
-from mavcg.lab.tuning.state import RunControl, TunedOn
+from mavcg.lab.tuning.state import INTERRUPT, RunControl, TunedOn
 from mavcg.lab.tuning.tune_core import tune_on
 from mavcg.lab.tuning.work_list import WorkList, fastest, plan_of
 from mavcg.profiles.load import cores_for
@@ -33,7 +33,6 @@ from mavcg.toolchain.target import parse_target
 
 LOCAL = "local"
 EVICT_BYTES = 64 << 20  # minimum of bytes read to evict caches; more than a phone's caches
-INTERRUPT = "interrupt"
 
 
 @dataclass(frozen=True)
