@@ -28,9 +28,9 @@ class Plan:
     A field is empty until its stage has run (STAGES in mavcg/model/stages.py). graph: with the selected primitives and
     layouts. machines: the versions of kernels, by label. selection: how algorithms were chosen, for reports and the
     library's note. precision: the error of another precision than f32, likewise. lowered: the graph as kernels. rows:
-    the order by parts of rows that keeps the limit on the arena. tiles: of these kernels. memory: where buffers and
-    constants lie. program: the engine's steps. bands: ranges of steps that are computed by bands of rows for speed.
-    lengths: the graphs of a sample of lengths, for a library of any length; `graph` is that of the longest.
+    the order by parts of rows that keeps the limit on the arena, or by bands. tiles: of these kernels. memory: where
+    buffers and constants lie. program: the engine's steps. bands: ranges of steps that are computed by bands of rows
+    for speed. lengths: the graphs of a sample of lengths, for a library of any length; `graph` is that of the longest.
     """
 
     graph: Graph

@@ -139,7 +139,7 @@ def lower_for_board(
     model = _model_of(board)
     if needs_half_cores(precision):
         model = with_half_arithmetic(model)
-    context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), depth_first=OFF, progress=progress)
+    context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), progress=progress)
     plan = set_precision(Plan(graph, model.machines), precision)
     plan = run_stages(plan, context, (choose_and_lower, *LAY_OUT))
     return PredictedProgram(name, model, step_works(plan), plan.specs, plan.tiles)

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from mavcg import __version__
-from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.kernel_code import KernelCode
 from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.pack_weights import packed_pool
@@ -74,7 +73,7 @@ def link_parts(
     whose entries are the sizes of one model. model_files: files from which an ONNX model was read.
     """
     pool, machines = ConstantPool(), context.board.machines
-    whole = replace(context, depth_first=OFF, pool=pool)
+    whole = replace(context, pool=pool)
     planned = tuple(run_stages(entry.plan, whole, LAY_OUT) for entry in entries)
     specs = tuple(dict.fromkeys(spec for model in planned for spec in model.specs))
     tiles = TilePlan({key: macro for model in planned for key, macro in model.tiles.tiles.items()})

@@ -9,7 +9,7 @@ from functools import partial
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
-from mavcg.choose.bands.choose_bands import with_depth_first
+from mavcg.choose.bands.choose_bands import with_bands
 from mavcg.choose.lengths.any_length import count_lengths, lower_any_length
 from mavcg.choose.limits.arena_limit import first_within
 from mavcg.choose.lowering.context_memory import hold_in_context, without_state_copies
@@ -127,6 +127,15 @@ def lower_for_lengths(plan: Plan, context: PlanContext) -> Plan:
     return replace(plan, graph=most, lowered=lowered, selection={"strategy": ENGINE})
 
 
+def choose_bands(plan: Plan, context: PlanContext) -> Plan:
+    """Choose the ranges of steps that pay by bands of rows, on a board, within the limit on the arena."""
+    if not context.board.named or context.depth_first == OFF or plan.lowered.loops:
+        return plan
+    banded = with_bands(plan, context.board, context.depth_first == AUTO, context.progress, context.workers)
+    limit = context.max_arena_bytes
+    return plan if limit is not None and banded.rows.arena_bytes > limit else banded
+
+
 def tile_kernels(plan: Plan, context: PlanContext) -> Plan:
     """Give every kernel a macro-tile for each core's caches; it does not depend on the other kernels."""
     tiles = plan_tiles(plan.specs, context.board.versions, context.board.counts)
@@ -147,19 +156,9 @@ def list_steps(plan: Plan, context: PlanContext) -> Plan:
     return replace(plan, program=make_step_list(plan.lowered, plan.memory, plan.tiles, shares))
 
 
-def choose_bands(plan: Plan, context: PlanContext) -> Plan:
-    """Compute the ranges of steps that pay by bands of rows, on a board, within the limit on the arena."""
-    if not context.board.named or context.depth_first == OFF or plan.program.loops:
-        return plan
-    banded = with_depth_first(plan, context.board, context.depth_first == AUTO, context.progress, context.workers)
-    limit = context.max_arena_bytes
-    return plan if limit is not None and banded.program.arena_bytes > limit else banded
-
-
 def order_phases(plan: Plan, context: PlanContext) -> Plan:
-    """Compute the program by the parts of rows that keep the limit on the arena, unless bands of rows keep it."""
-    if not plan.bands:
-        plan = divide_rows(plan)
+    """Compute the program by parts of rows: those that keep the limit on the arena, or bands that are faster."""
+    plan = divide_rows(plan)
     dump("plan_phases", f"{len(plan.program.phases)} phases, arena {plan.program.arena_bytes} bytes\n")
     return plan
 
@@ -200,18 +199,13 @@ LAY_OUT: tuple[Stage, ...] = (
     tile_kernels,
     place_memory,
     list_steps,
-    choose_bands,
     order_phases,
     choose_threads,
     place_states,
 )
-STAGES = CHOOSE + LAY_OUT
+STAGES = (*CHOOSE, choose_bands, *LAY_OUT)
 # Of a library of any length: no bands, whose rows would lie in another order than indices.
-ANY_LENGTH: tuple[Stage, ...] = (
-    lower_for_lengths,
-    *(stage for stage in LAY_OUT if stage is not choose_bands),
-    count_lengths_of,
-)
+ANY_LENGTH = (lower_for_lengths, *LAY_OUT, count_lengths_of)
 
 
 def run_stages(plan: Plan, context: PlanContext, stages: Sequence[Stage] = STAGES) -> Plan:

@@ -5,6 +5,9 @@ calls of fewer rows, handovers to other threads, and rows instead of runs of pix
 range of steps is computed by bands if the savings, divided by a cost safety factor, exceed the losses, times such a
 factor, by a share of the whole time. This must hold on every cluster of the board, on one core and on all cores: a
 library runs with one thread or with several, and its order of work is the same on all cores.
+
+Bands change kernels to rows of the image, so they are chosen before tiles; for the prediction, those of the kernels in
+question are planned here.
 """
 
 import itertools
@@ -15,14 +18,14 @@ from functools import partial
 from mavcg.choose.bands.band_model import band_models, banded_steps, compare_times
 from mavcg.choose.bands.banded_range import ClusterTimes, DepthFirst
 from mavcg.choose.lowering.image_rows import with_image_rows
-from mavcg.choose.lowering.row_phases import ProgramRows, plan_phases, program_rows
-from mavcg.choose.lowering.step_list import make_step_list
+from mavcg.choose.lowering.lower import LoweredGraph
+from mavcg.choose.lowering.row_phases import ProgramRows, division_of, program_rows
+from mavcg.choose.lowering.step_list import make_step_list, plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
-from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.core_model import BoardModel, CoreModel
@@ -37,36 +40,43 @@ MOST_CUTS = 6  # between the two cuts of a range, those left out
 SLACK = 1.0  # fraction by which windows are enlarged, so that fewer bytes are moved
 
 
-def with_depth_first(
-    planned: Plan,
+def with_bands(
+    plan: Plan,
     board: BoardModel,
     careful: bool = True,
     progress: Callable[[str], None] = lambda message: None,
     workers: int = 1,
 ) -> Plan:
-    """Return the plan with the ranges of steps by bands that pay; unchanged if none pays.
+    """Return a lowered plan with the ranges of steps by bands that pay, and the order with them; unchanged without any.
 
-    planned: layer by layer. careful: False takes every range that is predicted to be faster.
+    careful: False takes every range that is predicted to be faster.
     """
-    choice = _Choice.of(planned, planned.tiles, board, careful)
-    if not choice.candidates:
-        return planned
-    chosen = choice.choose(workers, progress)
+    cores = board.by_speed
+    by_rows = program_rows(with_image_rows(plan.lowered))
+    candidates = candidate_ranges(by_rows, min(map(cache_bytes, cores)))
+    if not candidates:
+        return plan
+    whole = plan_lowered(plan.lowered)
+    chosen = _Choice(whole, board, cores, careful, candidates).choose(workers, progress)
     if not chosen:
-        return planned
+        return plan
     inside = {number for range_ in chosen for number in range(range_.steps.begin, range_.steps.end)}
-    lowered = with_image_rows(planned.lowered, inside)
-    tiles = choice.tiles_of(lowered.specs)
-    shares = kernel_core_shares(lowered.specs, board.versions, tiles)
-    program = make_step_list(lowered, planned.memory, tiles, shares)
-    banded = replace(planned, lowered=lowered, tiles=tiles, program=program, bands=tuple(chosen))
-    ranges = []
+    lowered = with_image_rows(plan.lowered, inside)
+    banded = replace(whole, lowered=lowered, program=make_step_list(lowered, whole.memory))
+    ranges = _all_ranges([range_.steps for range_ in chosen], len(lowered.steps))
+    rows = division_of(banded, program_rows(lowered), ranges, SLACK)
+    return replace(plan, lowered=lowered, rows=rows, bands=tuple(chosen))
+
+
+def _all_ranges(bands: Sequence[StepRange], count: int) -> list[StepRange]:
+    """Return these ranges of steps and those between them, of all `count` steps."""
+    ranges = list[StepRange]()
     at = 0
-    for steps in (*[steps.steps for steps in chosen], StepRange(len(lowered.steps), len(lowered.steps))):
+    for steps in (*bands, StepRange(count, count)):
         ranges += [StepRange(at, steps.begin)] if steps.begin > at else []
         ranges += [steps] if steps.end > steps.begin else []
         at = steps.end
-    return plan_phases(banded, program_rows(banded), ranges, SLACK)
+    return ranges
 
 
 @dataclass(frozen=True)
@@ -89,55 +99,29 @@ class _Programs:
 class _Choice:
     """Inputs of the choice.
 
-    by_rows: the program with rows of the image. cores: of each cluster, the fastest first. candidates: ranges that may
-    pay.
+    planned: the program layer by layer, whose kernels have no tiles yet. cores: of each cluster, the fastest first.
+    candidates: ranges that may pay.
     """
 
     planned: Plan
-    tiles: TilePlan
-    by_rows: Plan
-    rows: ProgramRows
     board: BoardModel
     cores: Sequence[CoreModel]
     careful: bool
     candidates: tuple[tuple[int, int], ...]
 
-    @staticmethod
-    def of(planned: Plan, tiles: TilePlan, board: BoardModel, careful: bool) -> "_Choice":
-        cores = board.by_speed
-        lowered = with_image_rows(planned.lowered)
-        by_rows = replace(planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles))
-        rows = program_rows(by_rows)
-        least = min(map(cache_bytes, cores))
-        return _Choice(
-            planned,
-            tiles,
-            by_rows,
-            rows,
-            board,
-            cores,
-            careful,
-            candidate_ranges(rows, least),
-        )
-
-    def tiles_of(self, specs: Sequence[KernelSpec]) -> TilePlan:
-        """Return the tile plan, extended by tiles for those of these kernels that it lacks."""
-        known = {name for name, _, _ in self.tiles}
-        new = [spec for spec in specs if kernel_name(spec) not in known]
-        made = plan_tiles(new, self.board.versions, self.board.counts)
-        return TilePlan({**self.tiles.tiles, **made.tiles})
-
     def choose(self, workers: int, progress: Callable[[str], None]) -> list[DepthFirst]:
         """Return the ranges that pay on every cluster and together save the most time on the fastest one."""
         numbers = {number for begin, end in self.candidates for number in range(begin, end)}
-        lowered = with_image_rows(self.planned.lowered, numbers)
-        tiles = self.tiles_of([lowered.steps[number].spec for number in sorted(numbers)])
-        by_rows = replace(self.by_rows, lowered=lowered, program=make_step_list(lowered, self.planned.memory, tiles))
-        works, whole_works = step_works(by_rows), step_works(self.planned)
+        lowered, whole = with_image_rows(self.planned.lowered, numbers), self.planned.lowered
+        # Those of all other kernels do not matter here.
+        specs = dict.fromkeys(each.steps[number].spec for number in sorted(numbers) for each in (whole, lowered))
+        tiles = plan_tiles(list(specs), self.board.versions, self.board.counts)
+        by_rows, layer_by_layer = self._program(lowered, tiles), self._program(whole, tiles)
+        works, whole_works = step_works(by_rows), step_works(layer_by_layer)
         programs = _Programs(
             by_rows,
             tiles,
-            program_rows(by_rows),
+            program_rows(lowered, by_rows.program),
             works,
             reuse_distances(works),
             whole_works,
@@ -153,6 +137,11 @@ class _Choice:
             for option in itertools.chain(tasks[0].run(), *others()):
                 worth.setdefault(option.steps.end, []).append(option)
         return _most_saved(worth, len(programs.rows.steps))
+
+    def _program(self, lowered: LoweredGraph, tiles: TilePlan) -> Plan:
+        """Return the program of a form of the graph with these tiles."""
+        program = make_step_list(lowered, self.planned.memory, tiles)
+        return replace(self.planned, lowered=lowered, tiles=tiles, program=program)
 
     def _worth(self, programs: _Programs, candidates: Sequence[tuple[int, int]]) -> list[DepthFirst]:
         """Return for each range that pays the smallest bands that save nearly the most."""

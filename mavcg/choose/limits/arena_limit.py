@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from mavcg.choose.lowering.row_phases import plan_phases, program_rows
+from mavcg.choose.lowering.row_phases import division_of, program_rows
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
@@ -63,7 +63,7 @@ def _division_within(
     whole = RowDivision(arena_bytes=planned.program.arena_bytes)
     if whole.arena_bytes <= max_arena_bytes:
         return whole
-    rows = program_rows(planned)
+    rows = program_rows(planned.lowered)
     segments = all_segments(
         rows.steps,
         rows.unit_bytes,
@@ -74,8 +74,7 @@ def _division_within(
     )
 
     def division(path: Sequence[RowSegment], slack: float) -> RowDivision:
-        ranges = tuple(segment.steps for segment in path)
-        return RowDivision(ranges, slack, plan_phases(planned, rows, ranges, slack).program.arena_bytes)
+        return division_of(planned, rows, [segment.steps for segment in path], slack)
 
     limit = max_arena_bytes
     for _ in range(TRIES):

@@ -12,11 +12,12 @@ from mavcg.memory.arena import Arena, Lifetime, place_buffers
 from mavcg.memory.row_demand import ByteAccess, UnitStep
 from mavcg.memory.row_schedule import schedule_in_order, schedule_rows
 from mavcg.memory.row_segments import (
+    RowDivision,
     StepRange,
     blocked_steps,
 )
 from mavcg.memory.row_windows import Firing, Move, RowSchedule
-from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
+from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase
 
 MOST_PHASES = 100_000
 NODES = 2_000  # maximum nodes of the search for offsets, which runs for many plans
@@ -26,7 +27,7 @@ def divide_rows(planned: Plan) -> Plan:
     """Return the plan with its program in the order of its parts of rows; unchanged layer by layer."""
     if not planned.rows.ranges:
         return planned
-    return plan_phases(planned, program_rows(planned), planned.rows.ranges, planned.rows.slack)
+    return plan_phases(planned, program_rows(planned.lowered, planned.program), planned.rows.ranges, planned.rows.slack)
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class ProgramRows:
     outputs: tuple[str, ...]
 
 
-def program_rows(planned: Plan) -> ProgramRows:
-    """Return a program's steps in units of rows."""
-    lowered, program = planned.lowered, planned.program
-    works = tuple(_step_rows(step, row) for step, row in zip(lowered.steps, program.steps, strict=True))
+def program_rows(lowered: LoweredGraph, program: Program | None = None) -> ProgramRows:
+    """Return the steps of a graph in units of rows. program: may have rows in parts, by its tiles."""
+    counts = [step.rows for step in program.steps] if program else [step.spec.rows for step in lowered.steps]
+    works = tuple(_step_rows(step, rows) for step, rows in zip(lowered.steps, counts, strict=True))
     steps = tuple(_unit_step(step, rows, lowered) for step, rows in zip(lowered.steps, works, strict=True))
     unit_bytes = tuple(max([1, *(a.step or a.extent for a in step.accesses if a.written)]) for step in steps)
     return ProgramRows(works, steps, unit_bytes, buffer_sizes(lowered), tuple(lowered.graph.outputs))
@@ -64,6 +65,11 @@ def plan_phases(planned: Plan, rows: ProgramRows, ranges: Sequence[StepRange], s
     return _with_schedule(planned, rows, schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands))
 
 
+def division_of(planned: Plan, rows: ProgramRows, ranges: Sequence[StepRange], slack: float) -> RowDivision:
+    """Return the order of a program in consecutive ranges of steps. Arguments, Raises: as plan_phases."""
+    return RowDivision(tuple(ranges), slack, plan_phases(planned, rows, ranges, slack).program.arena_bytes)
+
+
 def plan_in_order(planned: Plan, firings: Sequence[tuple[int, int, int]]) -> Plan:
     """Plan a program that runs steps, or parts of steps, in a given order.
 
@@ -71,7 +77,7 @@ def plan_in_order(planned: Plan, firings: Sequence[tuple[int, int, int]]) -> Pla
     its tensors row by row is computed whole at its first part. Missing predecessors of a firing are computed just
     before it. Raises: MavcgError if there would be more than MOST_PHASES phases.
     """
-    rows = program_rows(planned)
+    rows = program_rows(planned.lowered, planned.program)
     order = [(step, -(-(part + 1) * rows.steps[step].units // parts)) for step, part, parts in firings]
     return _with_schedule(planned, rows, schedule_in_order(rows.steps, rows.sizes, rows.outputs, order))
 
@@ -111,16 +117,16 @@ class StepRows:
     touched: dict[int, tuple[int, int, int]] | None
 
 
-def _step_rows(step: LoweredStep, row: ProgramStep) -> StepRows:
+def _step_rows(step: LoweredStep, rows: int) -> StepRows:
     access = unit_access(step.spec)
     tensors = {n for n, operand in enumerate(step.operands) if operand.in_buffer}
-    whole = StepRows(1, row.rows, row.rows, None)
-    if access is None or row.rows % step.spec.rows:
+    whole = StepRows(1, rows, rows, None)
+    if access is None or rows % step.spec.rows:
         return whole
     touched = {n: (i.begin, i.step, i.extent) for n, i in access.intervals}
     if not tensors <= set(touched) or any(step.operands[n].workspace_bytes for n in tensors):
         return whole
-    return StepRows(access.units, access.rows_per_unit * (row.rows // step.spec.rows), row.rows, touched)
+    return StepRows(access.units, access.rows_per_unit * (rows // step.spec.rows), rows, touched)
 
 
 def _unit_step(step: LoweredStep, rows: StepRows, lowered: LoweredGraph) -> UnitStep:

@@ -9,19 +9,20 @@ import pytest
 from bench.program_runner import ProgramRunner
 from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.bands.band_model import banded_steps
-from mavcg.choose.bands.banded_range import DepthFirst
-from mavcg.choose.bands.choose_bands import with_depth_first
+from mavcg.choose.bands.banded_range import ON, DepthFirst
+from mavcg.choose.bands.choose_bands import with_bands
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.lowering.row_phases import program_rows
+from mavcg.choose.lowering.row_phases import divide_rows, program_rows
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.work import step_works
-from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.hardware.board import Board, Cluster
 from mavcg.memory.row_segments import StepRange
+from mavcg.model.model_request import PlanContext
+from mavcg.model.stages import LAY_OUT, choose_bands, run_stages
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.machines import machines_for
@@ -57,8 +58,8 @@ def planned_model() -> Plan:
 
 @cache
 def chosen(own: Board, careful: bool = True) -> Plan:
-    planned, model = planned_model(), board_model([load_cores()[CORE]], host_target(), own)
-    return with_depth_first(replace(planned, tiles=plan_tiles(planned.specs, model.versions)), model, careful)
+    made = with_bands(planned_model(), board_model([load_cores()[CORE]], host_target(), own), careful)
+    return divide_rows(replace(plan_lowered(made.lowered), rows=made.rows, bands=made.bands))
 
 
 def test_bands_are_chosen_where_memory_is_slow() -> None:
@@ -103,7 +104,8 @@ def test_kernels_by_bands_have_the_shares_of_each_core_as_others_have() -> None:
     slow = [replace(NARROW, core=name, cpus=(cpu,), l2_bytes=16384) for cpu, name in enumerate(names)]
     model = board_model([load_cores()[name] for name in names], target, Board("two", "", target.zig_name, tuple(slow)))
     planned = plan_lowered(lower_graph(inverted_residual(), Packing(lanes=4)))
-    made = with_depth_first(replace(planned, tiles=plan_tiles(planned.specs, model.versions)), model, careful=False)
+    context = PlanContext(model, depth_first=ON)
+    made = run_stages(planned, context, (choose_bands, *LAY_OUT))
 
     assert made.bands
     assert all([label for label, _ in step.core_speeds] == list(model.versions) for step in made.program.steps)
@@ -120,7 +122,7 @@ def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
     def ranges(*clusters: Cluster) -> tuple[DepthFirst, ...]:
         own = Board("test", "", "aarch64-linux-gnu", clusters)
         model = board_model([load_cores()[core]], target, own)
-        return with_depth_first(replace(planned, tiles=plan_tiles(planned.specs, model.versions)), model).bands
+        return with_bands(planned, model).bands
 
     narrow, roomy = replace(NARROW, core=core), replace(ROOMY, core=core)
     chosen_ranges = ranges(narrow)
@@ -132,7 +134,7 @@ def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
 def test_the_steady_state_is_that_of_the_schedule(band: int) -> None:
     """Rows and calls of each step in the middle of the schedule that bands have."""
     made = chosen(board(NARROW))
-    rows, works = program_rows(made), step_works(made)
+    rows, works = program_rows(made.lowered), step_works(made)
     begin, end = made.bands[0].steps.begin, made.bands[0].steps.end
     banded = banded_steps(rows, works, StepRange(begin, end, 0, band))
     assert banded is not None
