@@ -1,5 +1,6 @@
 """Load a model library into the emulator as a process: run constructors, call functions, read and write tensors."""
 
+import random
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from mavcg.cost.core_facts import SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
-from mavcg.lab.simulate.call_arguments import CallState
+from mavcg.lab.simulate.call_arguments import CallState, moderate_lanes
 from mavcg.lab.simulate.emulator import EMULATED_EXTENSIONS
 from mavcg.lab.simulate.engine_host import EngineHost, system_call
 from mavcg.lab.simulate.program_image import constructors
@@ -26,11 +27,14 @@ WARM_TAIL = 20_000_000  # last instructions of the warming run whose accesses go
 # Data of libc that the selector reads if present: the environment, and the location of the thread's CPU number (rseq).
 PROCESS_DATA = ("environ", "__environ", "__rseq_offset", "__rseq_size")
 RSEQ = (0x400, 32)  # offset from the thread pointer and size; that memory is zero, which means CPU 0
-# Offsets in mavcg_model_table and mavcg_tensor (runtime/csrc/engine_api.h), of 64-bit targets.
-COUNTS, OUTPUTS = 4, 32
+# Offsets in mavcg_model_table, mavcg_step and mavcg_tensor (runtime/csrc/engine_api.h), of 64-bit targets.
+_COUNTS, _INPUTS, _OUTPUTS, _STEPS, _CREATE, _PROFILE = 4, 24, 32, 40, 72, 104
+_STEP_SIZE = 48
+_OPTIONS_SIZE = 24
 _TENSOR = struct.Struct("<QiiQQ")  # name, type, rank, dims, bytes
 
 Array = NDArray[Any]
+InputsOf = Callable[[Sequence[str]], Sequence[Array]]  # from the names of the inputs to their arrays
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,21 @@ class ModelTensor:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     bytes: int
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model with a context in the emulated process.
+
+    table: address of its mavcg_model_table. steps: number of its steps. profile: address of the function that runs it
+    and times each step. arguments: context, inputs, outputs, times (an f64 for each step, in ns).
+    """
+
+    table: int
+    steps: int
+    outputs: tuple[ModelTensor, ...]
+    profile: int
+    arguments: tuple[int, int, int, int]
 
 
 class ModelProcess:
@@ -77,24 +96,43 @@ class ModelProcess:
         """Return the time that clock_gettime gives the engine, in cycles; in a sampled run this ends a part."""
         return self.program.now() if self._sampled is None else round(self._sampled.end_part())
 
+    def open_model(self, api: int, limit: int, inputs_of: InputsOf | None) -> OpenModel:
+        """Create a context of the model, with its inputs in memory.
+
+        api: address of mavcg_model_api. limit: maximum instructions of a call. inputs_of: None for random inputs of a
+        fixed seed. Raises: MavcgError if a call fails.
+        """
+        table = self.call(api, (), limit)
+        counts = [self.word32(table + _COUNTS + 4 * n) for n in range(3)]
+        context = self.host.put(bytes(8))
+        options = self.host.put(struct.pack("<iI", 1, 0).ljust(_OPTIONS_SIZE, b"\0"))
+        self.check_status(self.call(self.word(table + _CREATE), (options, context), limit), "create")
+        tensors = self.tensors(table + _INPUTS, counts[0])
+        results = self.tensors(table + _OUTPUTS, counts[1])
+        if inputs_of is None:
+            contents = _moderate(tensors)
+        else:
+            contents = self.arrays(tensors, inputs_of([tensor.name for tensor in tensors]))
+        inputs = self.put_tensors(contents)
+        outputs = self.put_tensors([bytes(tensor.bytes) for tensor in results])
+        times = self.host.put(bytes(8 * max(1, counts[2])))
+        arguments = self.word(context), inputs, outputs, times
+        return OpenModel(table, counts[2], tuple(results), self.word(table + _PROFILE), arguments)
+
     def stop_timing(self) -> None:
         """Switch timing off until a sampled run begins; all accesses still go through the caches."""
         self._sampled = SampledRun(self.program.simulation, SamplePlan(), [0], WARM_TAIL)
 
-    def run_sampled(
-        self,
-        profile: int,
-        arguments: tuple[int, ...],
-        limit: int,
-        plan: SamplePlan,
-        warm: int,
-        steps: int,
-        progress: Callable[[str], None],
-    ) -> SampledRun:
-        """Run the model once to count instructions, `warm` times to warm the caches, and once sampled.
+    def run(self, model: OpenModel, limit: int) -> None:
+        """Run a model, and time each step. limit: maximum instructions. Raises: MavcgError if the run fails."""
+        self.check_status(self.call(model.profile, model.arguments, limit), "run")
 
-        profile: address of the library's profile function, called with `arguments`. limit: maximum instructions of a
-        call. steps: number of the model's steps.
+    def run_sampled(
+        self, model: OpenModel, plan: SamplePlan, warm: int, limit: int, progress: Callable[[str], None]
+    ) -> SampledRun:
+        """Run a model once to count instructions, `warm` times to warm the caches, and once sampled.
+
+        limit: maximum instructions of a call.
         Raises: MavcgError if the clock is not read once before and once after each phase of the steps.
         """
         lengths: list[int] | None = None
@@ -103,13 +141,14 @@ class ModelProcess:
             progress(f"run {number + 1} of {warm + 2}: {action}")
             tail = WARM_TAIL if 0 < number <= warm else 0
             self._sampled = run = SampledRun(self.program.simulation, plan, lengths, tail)
-            self.check_status(self.call(profile, arguments, limit), "run")
+            self.run(model, limit)
             run.end_part()
             lengths = [part.instructions for part in run.parts]
             # The engine reads the clock before and after each phase; a step by bands of rows has several phases.
-            if len(lengths) % 2 == 0 or len(lengths) < 2 * steps + 1:
+            if len(lengths) % 2 == 0 or len(lengths) < 2 * model.steps + 1:
                 raise MavcgError(
-                    f"{self.path}: looks at the clock {len(lengths) - 1} times in {steps} steps; simulate it --whole"
+                    f"{self.path}: looks at the clock {len(lengths) - 1} times in {model.steps} steps; simulate it "
+                    "--whole"
                 )
         return run
 
@@ -125,7 +164,9 @@ class ModelProcess:
             content += self.program.emulator.code(address + len(content), 1)
         return content.rstrip(b"\0").decode(errors="replace")
 
-    def step(self, address: int) -> tuple[str, str, str]:
+    def step(self, model: OpenModel, number: int) -> tuple[str, str, str]:
+        """Return name, operator and kernel of a step of a model."""
+        address = self.word(model.table + _STEPS) + _STEP_SIZE * number
         name, op, kernel = (self.text(self.word(address + 8 * n)) for n in range(3))
         return name, op, kernel
 
@@ -170,3 +211,9 @@ class ModelProcess:
             raise MavcgError(
                 f"{self.path}: {function} ends with status {status - (status >> 31 << 32)}; run the library itself"
             )
+
+
+def _moderate(tensors: Sequence[ModelTensor]) -> list[bytes]:
+    """Return bytes for each tensor from a fixed seed; f32 lanes have magnitudes from 2^-7 to 4."""
+    pick = random.Random("inputs")
+    return [moderate_lanes(pick, tensor.bytes) for tensor in tensors]

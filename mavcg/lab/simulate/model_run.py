@@ -4,9 +4,8 @@ By default each step is sampled (lab/simulate/sampling.py), after an untimed run
 step. On request every instruction is timed.
 """
 
-import random
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,12 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
-from mavcg.lab.simulate.call_arguments import moderate_lanes
-from mavcg.lab.simulate.model_process import COUNTS, OUTPUTS, PROCESS_DATA, Array, ModelProcess, ModelTensor
+from mavcg.lab.simulate.model_process import PROCESS_DATA, InputsOf, ModelProcess, OpenModel
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.run import CallCounts, cache_report
 from mavcg.lab.simulate.sampling import RunCounts, SampledRun, SamplePlan, sum_of_counts
 
 MODEL_INSTRUCTION_LIMIT = 200_000_000_000
-
-# Offsets in mavcg_model_table and mavcg_step (runtime/csrc/engine_api.h), of 64-bit targets.
-_INPUTS, _STEPS, _CREATE, _PROFILE = 24, 40, 72, 104
-_STEP_SIZE = 48
-_OPTIONS_SIZE = 24
 
 
 @dataclass(frozen=True)
@@ -36,13 +29,13 @@ class ModelRunOptions:
 
     warm: runs before the one that is counted. limit: maximum instructions of a call. plan: sampling plan of each step;
     None to time every instruction. inputs_of: function from the input names to their arrays; None for seeded random
-    inputs (_moderate).
+    inputs.
     """
 
     warm: int = 1
     limit: int = MODEL_INSTRUCTION_LIMIT
     plan: SamplePlan | None = None
-    inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None = None
+    inputs_of: InputsOf | None = None
 
 
 @dataclass(frozen=True)
@@ -105,16 +98,15 @@ def simulate_model(
     if plan is not None:
         process.stop_timing()
     progress("creating a context")
-    model = _open_model(process, image.symbols["mavcg_model_api"], options)
+    model = process.open_model(image.symbols["mavcg_model_api"], limit, options.inputs_of)
     sampled, total = None, RunCounts()
     if plan is None:
         for number in range(options.warm + 1):
             progress(f"run {number + 1} of {options.warm + 1}")
-            process.check_status(process.call(model.profile, model.arguments, limit), "run")
+            process.run(model, limit)
         counts_of_run = process.last
     else:
-        warm, steps = options.warm, model.steps
-        sampled = process.run_sampled(model.profile, model.arguments, limit, plan, warm, steps, progress)
+        sampled = process.run_sampled(model, plan, options.warm, limit, progress)
         total = sum_of_counts(sampled.parts)
         counts_of_run = _call_counts(total, process.last)
     return ModelSimulation(
@@ -131,46 +123,7 @@ def simulate_model(
     )
 
 
-@dataclass(frozen=True)
-class _OpenModel:
-    """A model with a context in the emulated process.
-
-    table: address of its mavcg_model_table. steps: number of its steps. profile: address of the function that runs it
-    and times each step. arguments: context, inputs, outputs, times (an f64 for each step, in ns).
-    """
-
-    table: int
-    steps: int
-    outputs: tuple[ModelTensor, ...]
-    profile: int
-    arguments: tuple[int, int, int, int]
-
-
-def _open_model(process: ModelProcess, api: int, how: ModelRunOptions) -> _OpenModel:
-    """Create a context of the model in a process, with its inputs in memory.
-
-    api: address of mavcg_model_api. Raises: MavcgError if a call fails.
-    """
-    limit = how.limit
-    table = process.call(api, (), limit)
-    counts = [process.word32(table + COUNTS + 4 * n) for n in range(3)]
-    context = process.host.put(bytes(8))
-    options = process.host.put(struct.pack("<iI", 1, 0).ljust(_OPTIONS_SIZE, b"\0"))
-    process.check_status(process.call(process.word(table + _CREATE), (options, context), limit), "create")
-    tensors = process.tensors(table + _INPUTS, counts[0])
-    results = process.tensors(table + OUTPUTS, counts[1])
-    if how.inputs_of is None:
-        contents = _moderate(tensors)
-    else:
-        contents = process.arrays(tensors, how.inputs_of([tensor.name for tensor in tensors]))
-    inputs = process.put_tensors(contents)
-    outputs = process.put_tensors([bytes(tensor.bytes) for tensor in results])
-    times = process.host.put(bytes(8 * max(1, counts[2])))
-    arguments = process.word(context), inputs, outputs, times
-    return _OpenModel(table, counts[2], tuple(results), process.word(table + _PROFILE), arguments)
-
-
-def _simulated_steps(process: ModelProcess, model: _OpenModel, sampled: SampledRun | None) -> tuple[SimulatedStep, ...]:
+def _simulated_steps(process: ModelProcess, model: OpenModel, sampled: SampledRun | None) -> tuple[SimulatedStep, ...]:
     """Return the steps of the last run with their cycles. sampled: None if every instruction was timed."""
     ns = struct.unpack(f"<{model.steps}d", process.program.emulator.code(model.arguments[3], 8 * model.steps))
     # The engine reads the clock before and after each phase. If each step has a single phase, phases map to steps. With
@@ -180,19 +133,13 @@ def _simulated_steps(process: ModelProcess, model: _OpenModel, sampled: SampledR
         samples = [sampled.parts[2 * n + 1] for n in range(model.steps)]
     return tuple(
         SimulatedStep(
-            *process.step(process.word(model.table + _STEPS) + _STEP_SIZE * n),
+            *process.step(model, n),
             time * process.figures.ghz if sample is None else sample.cycles,
             sample,
             0.0 if sampled is None else sample.error if sample is not None else None,
         )
         for n, (time, sample) in enumerate(zip(ns, samples, strict=True))
     )
-
-
-def _moderate(tensors: Sequence[ModelTensor]) -> list[bytes]:
-    """Return bytes for each tensor from a fixed seed; f32 lanes have magnitudes from 2^-7 to 4."""
-    pick = random.Random("inputs")
-    return [moderate_lanes(pick, tensor.bytes) for tensor in tensors]
 
 
 def _call_counts(total: RunCounts, last: CallCounts) -> CallCounts:
