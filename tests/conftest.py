@@ -34,9 +34,9 @@ from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig
 from scripts.floors import tenant_of_test
 from tests.cpu_seconds import CpuSeconds
+from tests.machine import QEMU
 
 GOLDEN = Path(__file__).parent / "golden"
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 ARM = parse_target("aarch64-linux-musl")
 NO_SHRINKING = (Phase.explicit, Phase.generate)  # phases of a test that builds a library for each example
 

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.machine import QEMU, needs_qemu
+
 APP = Path(__file__).parents[2] / "examples/edge_app"
 OPS = sorted((APP / "ops").glob("*.c"))
 ZIG = [sys.executable, "-m", "ziglang"]
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 needs_make = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-needs_qemu = pytest.mark.skipif(not QEMU, reason="needs qemu-aarch64")
 Floats = npt.NDArray[np.float32]
 
 

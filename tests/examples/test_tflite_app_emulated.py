@@ -12,10 +12,9 @@ import pytest
 from bench.debian import unpacked_packages
 from bench.models import model_path
 from mavcg.errors import MavcgError
-from tests.pipelines.conftest import MIDRS
+from tests.machine import MIDRS, QEMU, needs_qemu
 
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-pytestmark = [pytest.mark.long, pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")]
+pytestmark = [pytest.mark.long, needs_qemu]
 
 ROOT = Path(__file__).parents[2]
 DEBIAN = (

@@ -1,6 +1,5 @@
 """Runs kernels of an Arm core in an emulator: C that reads the operands, calls each kernel and writes the outputs."""
 
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from mavcg.specs.packed_constant import constant_array
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_zig
+from tests.machine import QEMU
 
 Array = NDArray[Any]
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 TARGET = parse_target("aarch64-linux-musl")
 HEAD = r"""
 #include <stdio.h>

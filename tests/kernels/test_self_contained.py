@@ -2,7 +2,6 @@
 compute the same."""
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -24,6 +23,7 @@ from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view
 from mavcg.toolchain.zig import run_zig
+from tests.machine import QEMU
 
 CORES = {
     "aarch64": Machine("generic", "aarch64", "cortex-a55", (), vector_bytes=16, in_order=True),
@@ -31,7 +31,6 @@ CORES = {
     "avx512": Machine("icelake-server", "x86_64", "icelake-server", ("-prefer-256-bit",), vector_bytes=64),
 }
 EXYNOS = Machine("exynos-m4", "aarch64", "exynos-m4", (), vector_bytes=16)
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 TRIPLES = {"aarch64": "aarch64-linux-gnu", "x86_64": "x86_64-linux-gnu"}
 IMAGE = TensorType("f32", (1, 7, 9, 37))
 BYTES = TensorType("i8", (1, 7, 9, 37))

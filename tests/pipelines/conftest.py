@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, run_zig
+from tests.machine import MIDRS, QEMU
 
 FOLDER = Path(__file__).parents[2] / "examples/gemm_libraries"
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 MUSL = "aarch64-linux-musl"
 CORES = ("cortex-a55", "cortex-a75", "exynos-m4")
-# The version that must run -> MIDR_EL1 (Linux arch/arm64/include/asm/cputype.h): A55 r2p0, A75 r3p0, M4 r0p0, nobody's.
-MIDRS = {"cortex-a55": 0x412FD050, "cortex-a75": 0x413FD0A0, "exynos-m4": 0x531F0030, "generic": 0x70000000}
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from mavcg.objects.elf import exported_symbols, imports_of, loaded_bytes
 from mavcg.objects.library import link_shared
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig
+from tests.machine import SYSROOT
 
 if TYPE_CHECKING:
     from tests.pipelines.conftest import Example
 
 CORES = "cortex-a55,cortex-a75,exynos-m4"
-SYSROOT = Path("/usr/aarch64-linux-gnu")
 
 
 @pytest.mark.long

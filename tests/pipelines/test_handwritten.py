@@ -15,9 +15,9 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from mavcg.toolchain.zig import run_zig
+from tests.machine import QEMU, needs_qemu
 
 HERE = Path(__file__).parent
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 MUSL = "aarch64-linux-musl"
 # MIDR_EL1 of an A55 r2p0, an A53 r0p4, an A76 r4p1 and nobody's.
 MIDRS = {"cortex-a55": 0x412FD050, "cortex-a53": 0x410FD034, "cortex-a76": 0x414FD0B1, "generic": 0x70000000}
@@ -112,7 +112,7 @@ def test_generic_is_the_text_as_it_was(built: Built) -> None:
     assert assemble(read_asm_source(HERE / "handwritten_gemm.S"))[".text"].startswith(code)
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 @pytest.mark.parametrize("core", MIDRS)
 def test_every_core_runs_its_version_and_prints_the_same_bits(built: Built, core: str) -> None:
     plain, _ = emulated(built.plain, core)

@@ -22,22 +22,11 @@ from mavcg.model.model import build_model
 from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
+from tests.machine import MIDRS, QEMU, SYSROOT, needs_qemu_and_libc, needs_two_cpus
 
 Array = NDArray[Any]
 HERE = Path(__file__).parent
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-# A C library for AArch64: Debian's libc6-arm64-cross.
-SYSROOT = Path("/usr/aarch64-linux-gnu")
-# The version that must run -> MIDR_EL1 (Linux arch/arm64/include/asm/cputype.h): A55 r2p0, A75 r3p0, M4 r0p0, nobody's.
-MIDRS = {"cortex-a55": 0x412FD050, "cortex-a75": 0x413FD0A0, "exynos-m4": 0x531F0030, "generic": 0x70000000}
 TWO_CORES = ("haswell", "znver3") if host_target().arch == "x86_64" else ("cortex-a55", "cortex-a76")
-needs_qemu = pytest.mark.skipif(
-    QEMU is None or not (SYSROOT / "lib/ld-linux-aarch64.so.1").exists(),
-    reason="needs qemu-aarch64 and a C library for it in /usr/aarch64-linux-gnu",
-)
-needs_two_cpus = pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1"
-)
 
 
 def small_onnx(path: Path) -> Path:
@@ -268,7 +257,7 @@ def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return make_road(MODELS[request.param](folder / request.param), folder, None, TWO_CORES)
 
 
-@needs_qemu
+@needs_qemu_and_libc
 @pytest.mark.long
 @pytest.mark.parametrize("strategy", ["local", "family:direct_blocked"])
 def test_selected_primitives_give_the_same_bits_on_every_core(strategy: str, tmp_path: Path) -> None:
@@ -278,7 +267,7 @@ def test_selected_primitives_give_the_same_bits_on_every_core(strategy: str, tmp
     road.check(found["generic"])
 
 
-@needs_qemu
+@needs_qemu_and_libc
 def test_every_core_of_the_board_gives_the_same_bits(arm: Road) -> None:
     found = {}
     for core in MIDRS:
@@ -315,7 +304,7 @@ def test_python_gets_what_the_c_program_gets(host: Road) -> None:
     assert b"".join(array.tobytes() for array in output) == host.run()
 
 
-@needs_qemu
+@needs_qemu_and_libc
 @pytest.mark.long
 def test_squeezenet_on_every_core_of_the_board(tmp_path: Path) -> None:
     try:

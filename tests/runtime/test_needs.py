@@ -17,7 +17,7 @@ from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, table_text
 from mavcg.runtime.needs import compiler_extensions, cpuid_words, needs_words
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_tool, run_zig
-from tests.runtime.test_qemu import QEMU
+from tests.machine import QEMU, needs_qemu
 
 ALL_BITS = (0xFFFFFFFF,) * NEED_WORDS
 Words = tuple[int, ...]
@@ -166,7 +166,7 @@ def test_tables_with_other_needs_are_other_tables() -> None:
         needs_words(haswell.with_needs({"haswell": ["clzero"]}))
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 @pytest.mark.parametrize("getauxval", ["getauxval", "no_such_function"])
 def test_the_kernels_words_with_and_without_a_c_library_that_tells_them(tmp_path: Path, getauxval: str) -> None:
     """By getauxval, else from /proc/self/auxv; two tables of one program share the selector's code."""

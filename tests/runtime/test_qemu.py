@@ -1,6 +1,5 @@
 """The right version under qemu-aarch64, which says by its MIDR_EL1 which core it is; the host's sysfs is not asked."""
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +11,12 @@ from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+from tests.machine import QEMU, needs_qemu
 
 Build = Callable[..., Path]
 
 PROGRAMS = Path(__file__).parent / "programs"
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+pytestmark = needs_qemu
 
 CORES = (
     Core("cortex-a53", "aarch64", "in", "cortex-a53", "", (Midr(0x41, 0xD03), Midr(0x41, 0xD05, 0, 0))),

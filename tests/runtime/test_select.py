@@ -1,6 +1,5 @@
 """The selector as a program meets it: before main, per CPU, without rseq, in sandboxes, threads and libraries."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,6 +10,7 @@ import pytest
 from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import Target, host_target
+from tests.machine import needs_two_cpus
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -20,9 +20,6 @@ MAP = "0=a,1=b"
 NO_RSEQ = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 ALDER_LAKE = (X86Model("GenuineIntel", 6, (0x9A,)),)
-needs_two_cpus = pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1"
-)
 
 
 def lines(done: Done) -> dict[str, str]:

@@ -16,8 +16,8 @@ from mavcg.runtime.build import linked_selector, runtime_object
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.shared import build_shared_runtime
 from mavcg.toolchain.target import host_target, parse_target
-from tests.runtime.test_qemu import QEMU
-from tests.runtime.test_select import BOARDS, NO_RSEQ, lines, needs_two_cpus
+from tests.machine import QEMU, needs_qemu, needs_two_cpus
+from tests.runtime.test_select import BOARDS, NO_RSEQ, lines
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -174,7 +174,7 @@ def test_threads_and_calls_before_main(build: Build, build_whole: Build, run: Ru
     assert early.splitlines()[:3] == ["resolver 1", "preinit 1", "main 1"]
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 def test_the_register_and_the_kernels_words_decide(build: Build) -> None:
     """A machine that hides atomics, or whose /proc/cpuinfo is its host's."""
     target = parse_target("aarch64-linux-musl")

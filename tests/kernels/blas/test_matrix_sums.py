@@ -16,8 +16,8 @@ from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_zig
-from tests.conftest import QEMU
 from tests.kernels.blas.tile_text import tile_text
+from tests.machine import QEMU
 
 TARGET = parse_target("aarch64-linux-musl")
 ROWS, COLUMNS, STEPS = 4, 3, 3  # three: an iteration of two steps, and one that is left

@@ -5,7 +5,6 @@ Arm cores are emulated, and x86 with AVX-512 and VNNI.
 
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,9 +28,9 @@ from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import run_zig
 from tests.kernels.int8.test_integer_conv import weights_of
+from tests.machine import QEMU
 
 Array: TypeAlias = NDArray[Any]
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 TARGETS = {"aarch64": parse_target("aarch64-linux-musl"), "x86_64": bare_x86.TARGET}
 MACHINES = {
     "arm": Machine("a53", "aarch64", "cortex-a53", ("+neon",), in_order=True),

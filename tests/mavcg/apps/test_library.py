@@ -16,8 +16,8 @@ import mavcg
 from mavcg.errors import MavcgError
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+from tests.machine import MIDRS, QEMU, SYSROOT, needs_qemu_and_libc
 from tests.mavcg.apps.small_networks import NETWORKS, image, write_application
-from tests.pipelines.test_model_pipeline import MIDRS, QEMU, SYSROOT, needs_qemu
 
 HERE = Path(__file__).parent
 CORES = "haswell" if host_target().arch == "x86_64" else "cortex-a55"
@@ -286,7 +286,7 @@ def test_a_detector_a_landmark_network_and_a_classifier(tmp_path: Path, mavcg: M
 
 
 @pytest.mark.long
-@needs_qemu
+@needs_qemu_and_libc
 def test_on_emulated_cores(tmp_path: Path, mavcg: Mavcg, built: Path) -> None:
     """The same program on each core type of a board, with the same bits on all of them."""
     file = write_application(tmp_path)

@@ -22,7 +22,7 @@ from mavcg.errors import MavcgError
 from mavcg.objects.elf import notes
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
-from tests.pipelines.test_model_pipeline import MIDRS, QEMU, SYSROOT, needs_qemu
+from tests.machine import MIDRS, QEMU, SYSROOT, needs_qemu_and_libc
 
 HERE = Path(__file__).parent
 EXACT = ("--max-error", "0")
@@ -166,7 +166,7 @@ def test_in_c(built: Path, trained: Trained) -> None:
 
 
 @pytest.mark.long
-@needs_qemu
+@needs_qemu_and_libc
 def test_on_the_cores_of_a_board(built: Path, trained: Trained, tmp_path: Path, mavcg: Mavcg) -> None:
     """The same bits on each core type, near those of this machine."""
     file = trained.write(tmp_path, trained.board_limit)

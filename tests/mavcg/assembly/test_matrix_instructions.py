@@ -11,7 +11,7 @@ from mavcg.assembly.code_image import assemble_image
 from mavcg.assembly.emulation import End, run, start_state
 from mavcg.assembly.matrix_instructions import result_of
 from mavcg.toolchain.zig import zig_program
-from tests.runtime.test_qemu import QEMU
+from tests.machine import QEMU, needs_qemu
 
 INSTRUCTIONS = (
     "smmla v0.4s, v1.16b, v2.16b",
@@ -61,7 +61,7 @@ def operands(pick: random.Random) -> bytes:
     return struct.pack("<24H", *(pick.choice(ends) for _ in range(24)))
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 def test_every_instruction_against_qemu(tmp_path: Path) -> None:
     names = [f"f{number}" for number in range(len(INSTRUCTIONS))]
     text = "".join(assembly(name, instruction) for name, instruction in zip(names, INSTRUCTIONS, strict=True))

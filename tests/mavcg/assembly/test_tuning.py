@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,9 @@ from mavcg.program.sources.to_ir import Compiler, compile_to_ir
 from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, code_bytes, make_versions
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target, parse_target
+from tests.machine import QEMU, needs_qemu
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
-QEMU = shutil.which("qemu-aarch64-static")
 DOT = """
 float dot(const float *a, const float *b, long n) {
     float s[4] = {0, 0, 0, 0};
@@ -209,7 +208,7 @@ def test_several_at_a_time_come_back_in_order() -> None:
     assert len({made[0] for made in at_once if isinstance(made, tuple)}) == 3
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64-static is not installed")
+@needs_qemu
 def test_the_tuned_version_gives_the_same_bits(tmp_path: Path) -> None:
     module = versioned(tmp_path, DOT, "dot", parse_target("aarch64-linux-musl"))
     main = """

@@ -17,7 +17,8 @@ from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run as run_graph
-from tests.mavcg.model.test_half_precision import emulate, emulated, image, link, network
+from tests.machine import needs_qemu_and_libc
+from tests.mavcg.model.test_half_precision import emulate, image, link, network
 
 onnx = pytest.importorskip("onnx")
 
@@ -86,7 +87,7 @@ def test_a_library_computes_in_bf16(folder: Path) -> None:
 
 
 @pytest.mark.long
-@emulated
+@needs_qemu_and_libc
 def test_results_are_the_same_bits_on_cores_without_bf16(folder: Path) -> None:
     options = ModelOptions(cores=tuple(MIDRS), tune="off", precision="bf16")
     request, _ = make_model_request(folder / "road.onnx", str(folder / "libroad.so"), options)
@@ -117,7 +118,7 @@ def test_boards_whose_cores_all_have_bf16_multiply_matrices(folder: Path) -> Non
 
 
 @pytest.mark.long
-@emulated
+@needs_qemu_and_libc
 def test_results_are_the_same_bits_with_and_without_bfmmla(folder: Path) -> None:
     """Also where the kernel hides bf16 from an X2."""
     options = ModelOptions(cores=tuple(SNAPDRAGON), tune="off", precision="bf16")

@@ -2,7 +2,6 @@
 
 import io
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,18 +22,13 @@ from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run as run_graph
 from mavcg.toolchain.zig import run_zig
+from tests.machine import QEMU, SYSROOT, needs_qemu_and_libc
 
 onnx = pytest.importorskip("onnx")
 
 Array = NDArray[Any]
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-SYSROOT = Path("/usr/aarch64-linux-gnu")
 RUN_MODEL = Path(__file__).parents[2] / "pipelines/run_model.c"
 MIDRS = {"cortex-a55": 0x412FD050, "cortex-a75": 0x413FD0A0, "exynos-m4": 0x531F0030}
-emulated = pytest.mark.skipif(
-    QEMU is None or not (SYSROOT / "lib/ld-linux-aarch64.so.1").exists(),
-    reason="needs qemu-aarch64 and a C library for it in /usr/aarch64-linux-gnu",
-)
 
 
 def network(path: Path, dtype: Any = np.float32) -> Path:
@@ -151,7 +145,7 @@ def test_files_of_half_numbers_have_no_conversions_at_all(folder: Path) -> None:
     }
 
 
-@emulated
+@needs_qemu_and_libc
 def test_results_are_near_the_exact_ones_and_the_same_on_every_core(folder: Path, note: Mapping[str, Any]) -> None:
     link(folder)
     (folder / "inputs.bin").write_bytes(image().tobytes())
@@ -168,7 +162,7 @@ def test_results_are_near_the_exact_ones_and_the_same_on_every_core(folder: Path
     assert note["precision"]["overflows"] == [] and note["precision"]["max_error"] is None
 
 
-@emulated
+@needs_qemu_and_libc
 def test_a_machine_without_half_precision_is_refused(folder: Path, note: Mapping[str, Any]) -> None:
     """Whatever its register says of the core: the kernel does not offer FEAT_FP16."""
     link(folder)

@@ -18,9 +18,8 @@ import pytest
 
 from mavcg.objects.code_extensions import function_extensions
 from mavcg.toolchain.zig import run_zig
+from tests.machine import QEMU, SYSROOT, needs_qemu_and_libc
 
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-SYSROOT = Path("/usr/aarch64-linux-gnu")
 RUN_MODEL = Path(__file__).parents[2] / "pipelines/run_model.c"
 INPUT = np.random.default_rng(3).integers(-128, 128, (1, 9, 9, 8)).astype(np.int8)
 A55, A53_AS_A55 = "max,midr=0x412fd050", "cortex-a53,midr=0x412fd050"
@@ -107,20 +106,14 @@ def test_versions_for_cores_with_products_of_matrices_need_them(matrix_folder: P
     assert needs["cortex-x2-noi8mm"] == ["dotprod"] and needs["cortex-x2-v81"] == []
 
 
-on_qemu = pytest.mark.skipif(
-    QEMU is None or not (SYSROOT / "lib/ld-linux-aarch64.so.1").exists(),
-    reason="needs qemu-aarch64 and a C library for it in /usr/aarch64-linux-gnu",
-)
-
-
-@on_qemu
+@needs_qemu_and_libc
 def test_the_engine_runs_no_version_whose_extension_is_hidden(folder: Path) -> None:
     (own, wanted), (hidden, found) = runs(folder, (A55, A53_AS_A55))
     assert (own, hidden) == ({"cortex-a55"}, {"cortex-a55-v81"}) and wanted == found
 
 
 @pytest.mark.long
-@on_qemu
+@needs_qemu_and_libc
 def test_a_core_without_its_products_of_matrices_computes_the_same(folder: Path, matrix_folder: Path) -> None:
     (own, wanted), (hidden, found) = runs(matrix_folder, (X2, A76_AS_X2))
     assert (own, hidden) == ({"cortex-x2"}, {"cortex-x2-noi8mm"}) and wanted == found

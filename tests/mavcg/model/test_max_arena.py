@@ -14,8 +14,8 @@ import pytest
 import mavcg as package
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+from tests.machine import MIDRS, QEMU, SYSROOT, needs_qemu_and_libc
 from tests.mavcg.apps.small_networks import write_network
-from tests.pipelines.test_model_pipeline import MIDRS, QEMU, SYSROOT, needs_qemu
 
 CORES = "haswell" if host_target().arch == "x86_64" else "cortex-a55"
 OPTIONS = ("--cores", CORES, "--target", host_target().zig_name, "--tune", "off", "--json")
@@ -129,7 +129,7 @@ int main(void) {
 
 
 @pytest.mark.long
-@needs_qemu
+@needs_qemu_and_libc
 @pytest.mark.parametrize("strategy", ["engine", "pbqp"])
 def test_on_emulated_cores(strategy: str, network: Path, tmp_path: Path, mavcg: Mavcg) -> None:
     """Each core type of a board gives the same bits; with the same algorithms, those of layer by layer.

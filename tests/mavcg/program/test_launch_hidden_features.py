@@ -17,9 +17,9 @@ import pytest
 
 from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
+from tests.machine import QEMU, needs_qemu
 
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+pytestmark = needs_qemu
 
 COMPILER = "aarch64-linux-gnu-gcc"
 SOURCE = """\

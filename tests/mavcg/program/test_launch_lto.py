@@ -24,11 +24,9 @@ from mavcg.profiles.load import load_core
 from mavcg.runtime.needs import usable_extensions
 from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
+from tests.machine import QEMU, needs_qemu
 from tests.mavcg.conftest import CORES
 from tests.mavcg.program.test_bitcode import SAXPY
-
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-runs_arm = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
 
 KERNEL = "void {0}(float *restrict y, const float *restrict x, long n, float a)"
 BODY = KERNEL + " {{ for (long i = 0; i < n; i++) y[i] {1} a * x[i]; {2}}}\n"
@@ -142,12 +140,12 @@ def check(folder: Path) -> None:
 
 
 @pytest.mark.long
-@runs_arm
+@needs_qemu
 def test_versions_are_in_the_program_and_run_on_their_core(linked: Path) -> None:
     check(linked)
 
 
-@runs_arm
+@needs_qemu
 @pytest.mark.long
 def test_versions_are_in_the_program_with_thin_lto(folder: Path) -> None:
     link(folder, "-flto=thin")
@@ -189,7 +187,7 @@ def joins(path: Path, function: str) -> int:
     return sum(word & 0xFFFFFC00 == 0x4E181C00 for (word,) in struct.iter_unpack("<I", code))
 
 
-@runs_arm
+@needs_qemu
 @pytest.mark.long
 def test_a_file_with_versions_beside_one_with_machine_code(linked: Path, folder: Path) -> None:
     """One selector serves both: the group of its bitcode has the name of the group of its machine code."""
@@ -203,7 +201,7 @@ def test_a_file_with_versions_beside_one_with_machine_code(linked: Path, folder:
 
 
 @pytest.mark.long
-@runs_arm
+@needs_qemu
 def test_bitcode_of_another_language(folder: Path, mavcg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """IR with a Rust name, as `rustc --emit=llvm-bc` writes it: `mavcg build k.bc` makes bitcode of it again."""
     name = "_ZN6kernel3add17h0123456789abcdefE"

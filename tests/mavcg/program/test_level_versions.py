@@ -13,8 +13,8 @@ import pytest
 from mavcg.hardware.core import GENERIC
 from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
+from tests.machine import QEMU, needs_qemu
 from tests.mavcg.program.static_link import STATIC
-from tests.runtime.test_qemu import QEMU
 
 QEMU_X86 = shutil.which("qemu-x86_64-static") or shutil.which("qemu-x86_64")
 SOURCE = """\
@@ -78,7 +78,7 @@ def ran(cpu: str, emulator: str | None = QEMU, **environment: str) -> tuple[str,
 
 
 @pytest.mark.long
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 def test_a_core_without_its_dot_products_runs_code_made_for_it(built: Callable[..., Built]) -> None:
     versions = built("dot", "cortex-a55")
     assert versions["dot"] == [
@@ -98,7 +98,7 @@ def test_a_core_without_its_dot_products_runs_code_made_for_it(built: Callable[.
     assert ran("max", MAVCG_CPU_MAP="all=cortex-a55-v81")[1]["dot"] == "cortex-a55-v81"
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 def test_a_phone_with_sve_switched_off_runs_the_neon_version_of_the_same_core(built: Callable[..., Built]) -> None:
     versions = built("dot", "cortex-a510,cortex-x2", "--versions", "all", "--max-growth", "100000")
     sve = ("sve", "sve-bitperm", "sve2")
@@ -129,7 +129,7 @@ def test_one_version_a_core_is_what_there_was_before(built: Callable[..., Built]
 
 
 @pytest.mark.long
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 def test_functions_that_call_each_other_have_the_same_levels(built: Callable[..., Built]) -> None:
     """`both` calls the version of `sum` of its own level; no symbol is left undefined."""
     versions = built("both,sum", "cortex-a55", "--keep-slower", "--versions", "all")

@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
-from tests.runtime.test_qemu import QEMU
+from tests.machine import QEMU, needs_qemu
 
 AXPY = """\
 void axpy(const _Float16 *x, const _Float16 *b, _Float16 *y, long n) {
@@ -71,7 +71,7 @@ int main(void) {
 
 
 @pytest.mark.sample(1)
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 @pytest.mark.parametrize(
     ("march", "core", "source", "names", "tuned"),
     [

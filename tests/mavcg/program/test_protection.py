@@ -9,6 +9,7 @@ import pytest
 
 from mavcg.objects.elf import open_elf, protection
 from mavcg.toolchain.zig import run_tool, run_zig
+from tests.machine import QEMU, needs_qemu
 from tests.mavcg.conftest import Mavcg
 
 SOURCE = """\
@@ -43,7 +44,6 @@ void start_in_c(void) {
 }
 __asm__(".globl _start\n_start: bti c\n mov x29, #0\n bl start_in_c\n.globl no_pad\nno_pad: ret\n");
 """
-QEMU = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
 
 
 def _code(path: Path, *more: str) -> dict[str, list[str]]:
@@ -111,7 +111,7 @@ def test_the_programs_own_choice_wins(mavcg: Mavcg, sources: Path) -> None:
     assert "libown.so is not marked for branch protection" in " ".join(done.stdout.split())
 
 
-@pytest.mark.skipif(not QEMU, reason="qemu-aarch64 is not installed")
+@needs_qemu
 def test_it_runs_where_landing_pads_are_enforced(mavcg: Mavcg, sources: Path) -> None:
     build = ["build", "--source", sources / "k.c", "--hot", "axpy,sum", "--cores", "cortex-a55,cortex-a75"]
     done = mavcg(*build, "--target", "aarch64-linux-musl", "-o", sources / "k.o")

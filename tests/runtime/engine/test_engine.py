@@ -1,7 +1,5 @@
 """The engine as programs meet it: any number of threads, errors, cancelling, forks, threads that are moved."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +10,7 @@ import pytest
 from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import host_target, parse_target
+from tests.machine import QEMU, needs_qemu, needs_two_cpus
 
 TWO_CORES = CoreSet(
     tuple(
@@ -24,12 +23,8 @@ Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 MAP = "0=a,1=b"
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 TSAN = ("-fsanitize=thread", "-DSANITIZED")
 ASAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DSANITIZED")
-needs_two_cpus = pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1"
-)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 8])
@@ -263,7 +258,7 @@ ARM_CORES = (
 )
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 @pytest.mark.parametrize(
     ("midr", "version"), [(0x412FD050, 2), (0x413FD0A1, 3), (0x531F0030, 4), (0x612F0210, 1)], ids=hex
 )
@@ -275,7 +270,7 @@ def test_versions_under_emulation(build_driver: Build, run: Run, midr: int, vers
     assert run(*qemu, program, "who", "1", MAVCG_CPU_MAP="all=cortex-a75").stdout == "3\nok\n"
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@needs_qemu
 @pytest.mark.parametrize("what", ["runs 3 30", "modes 2", "errors", "cancel 2", "forks 2"])
 def test_under_emulation(build_driver: Build, run: Run, what: str) -> None:
     program = build_driver(CoreSet(ARM_CORES), {c.name: c for c in ARM_CORES}, parse_target("aarch64-linux-musl"))

@@ -21,6 +21,7 @@ from mavcg.runtime.needs import compiler_needs
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStage, ProgramStep, ProgramTensor, RingBuffer
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_tool
+from tests.machine import needs_two_cpus
 from tests.runtime.engine.conftest import (
     ARENA_HALF,
     CONSTANTS,
@@ -33,7 +34,6 @@ from tests.runtime.engine.conftest import (
     TWO_CORES,
 )
 
-needs_two_cpus = pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1")
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 TSAN = ("-fsanitize=thread",)

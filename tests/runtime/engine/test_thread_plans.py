@@ -17,6 +17,7 @@ from mavcg.hardware.core import Core
 from mavcg.runtime.core_speeds import plan_rows, speed_rows
 from mavcg.runtime.coreset import CoreSet
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
+from tests.machine import needs_two_cpus
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -53,9 +54,6 @@ with mavcg.load(sys.argv[1], threads=sys.argv[2], pin=sys.argv[4] == "pin") as m
     masks = [sorted(os.sched_getaffinity(int(task))) for task in [os.getpid(), *own]]
     print(json.dumps([model.threads, masks, float(y[0].sum())]))
 """
-needs_two_cpus = pytest.mark.skipif(
-    not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1"
-)
 
 
 def started(

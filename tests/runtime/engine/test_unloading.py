@@ -1,7 +1,6 @@
 """A library that is closed while its contexts and threads are there."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,11 +13,11 @@ from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig
+from tests.machine import QEMU
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 HERE = Path(__file__).parent
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 ARM_CORES = CoreSet((Core("cortex-a55", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05, 1),)),))
 ARM_LIBC = Path("/usr/aarch64-linux-gnu")
 

@@ -1,6 +1,5 @@
 """The program that measures a board, run under qemu for its answers alone: its times mean nothing here."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,8 @@ from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.transport import RunnerError
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from tests.machine import QEMU, needs_qemu
 
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 ADD = TimedLoop("add", ("add x6, x6, x2",) * 8, 8, iterations=8)
 
 
@@ -26,7 +25,7 @@ def timer(runner: ShellRunner, folder: Path, seconds: float = 500) -> BoardTimer
 
 
 @pytest.mark.long
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not there: Debian's package qemu-user-static")
+@needs_qemu
 def test_every_kind_of_loop_runs_and_is_timed(tmp_path: Path) -> None:
     assert QEMU is not None
     core = load_core("cortex-a76")

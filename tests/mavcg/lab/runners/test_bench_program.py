@@ -1,7 +1,6 @@
 """The program that measures, compiled and run: what it computes, what it says, through every kind of runner."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from mavcg.profiles.load import load_core
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Layout, QuantisedWeights, Scenario
 from mavcg.toolchain.zig import run_zig
+from tests.machine import QEMU, needs_qemu
 
 SMALL, LARGE = Scenario(8, 10, 10, 1, 3, 8, 1), Scenario(32, 20, 20, 1, 3, 16, 1)  # the second is 32 times the work
 PLAIN = find_primitive("sum2d_scalar_chw_chw")
@@ -45,7 +45,6 @@ JOBS = (
 )
 HERE = sorted(os.sched_getaffinity(0))[:1]
 BRIEF = BenchOptions(rounds=3, least_ms=0.5, round_ms=0.05, cold_rounds=2, evict_bytes=1 << 20, settle_ms=0.0)
-QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 EMULATOR = (QEMU or "", "-cpu", "max,midr=0x411fd050")
 
 
@@ -237,7 +236,7 @@ static const struct job bench_jobs[BENCH_JOBS] = {{{0, 0, 64}, 0, bad, 1}, {{0, 
     assert found[1].checksum == checksum(np.ones(16, np.float32))
 
 
-@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not there: Debian's package qemu-user-static")
+@needs_qemu
 def test_an_emulated_board_computes_the_same(program: BenchProgram, tmp_path: Path) -> None:
     """Its own kernels for AArch64, its own times, which say nothing; and it says what CPU it is."""
     core = load_core("cortex-a55")

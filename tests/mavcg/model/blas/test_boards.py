@@ -9,13 +9,13 @@ import pytest
 from mavcg.model.blas.library import blas_objects
 from mavcg.model.blas.request import BlasOptions, make_blas_request
 from mavcg.toolchain.zig import run_zig
-from tests.conftest import QEMU
+from tests.machine import QEMU, needs_qemu
 
 SOURCES = {"sgemm": "emulated.c", "sbgemm": "half_calls.c"}  # a routine that the program calls -> the program
 
 
 @pytest.mark.long
-@pytest.mark.skipif(QEMU is None, reason="needs qemu-user-static")
+@needs_qemu
 @pytest.mark.parametrize("board", ["rk3588", "exynos9820", "snapdragon-8-gen-1"])
 def test_all_cores_of_a_board_give_the_same_bits(board: str, tmp_path: Path) -> None:
     request = make_blas_request(tmp_path / "libblas.so", BlasOptions(board=board, target="aarch64-linux-musl"))
