@@ -1,6 +1,6 @@
 """Small ONNX models with a free dimension, for the tests of bounded dimensions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +154,76 @@ def images_model(path: Path) -> Path:
     outputs = [value("y", 1, None), value("map", 1, None)]
     save_model(path, nodes, [value("x", 1, ["batch", 3, 10, 10])], outputs, arrays)
     return path
+
+
+PIECES: Mapping[str, Callable[[Tokens, int], object]] = {
+    "linear": lambda net, n: net.linear(n),
+    "residual": lambda net, n: net.residual(),
+    "norm": lambda net, n: net.norm(),
+    "softmax": lambda net, n: net.softmax(),
+    "relu": lambda net, n: net.activation("Relu"),
+    "erf": lambda net, n: net.activation("Erf"),
+    "centred": lambda net, n: net.centred(),
+    "heads": lambda net, n: net.heads(),
+    "attention": lambda net, n: net.attention(),
+    "above_mean": lambda net, n: net.above_mean(),
+    "doubled": lambda net, n: net.doubled(),
+}
+
+
+def grown(width: int, pieces: Sequence[tuple[str, int]]) -> Tokens:
+    """A network of these pieces, each with a size, that ends in Relu; none gets wide."""
+    net = Tokens(width)
+    for name, size in pieces:
+        PIECES[name](net, size)
+        if net.width > 200:
+            net.linear(9)
+    net.activation("Relu")
+    return net
+
+
+class Images:
+    """A network over x, images N, C, H, W or N, C, L, written operator by operator; each takes the tensor before."""
+
+    def __init__(self, *shape: int | None) -> None:
+        self.shape, self.channels, self.last = shape, shape[1] or 1, "x"
+        self.rng, self.nodes = np.random.default_rng(0), list[Any]()
+        self.arrays: dict[str, Array] = {}
+
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
+        self.last = f"t{len(self.nodes)}"
+        self.nodes.append(node(op, list(inputs), [self.last], name=f"{op.lower()}_{len(self.nodes)}", **attributes))
+        return self.last
+
+    def constant(self, array: Array) -> str:
+        name = f"c{len(self.arrays)}"
+        self.arrays[name] = array
+        return name
+
+    def conv(self, channels: int, *kernel: int, group: int = 1, act: str = "Relu", **attributes: Any) -> None:
+        scale = (self.channels // group * np.prod(kernel)) ** -0.5
+        weights = self.rng.standard_normal((channels, self.channels // group, *kernel)) * scale
+        w, bias = self.constant(weights.astype(np.float32)), self.constant(np.full(channels, 0.1, np.float32))
+        self.add("Conv", self.last, w, bias, group=group, kernel_shape=kernel, **attributes)
+        self.channels = channels
+        if act:
+            self.add(act, self.last)
+
+    def pool(self, op: str, *kernel: int, **attributes: Any) -> None:
+        self.add(op, self.last, kernel_shape=kernel, **attributes)
+
+    def save(self, path: Path, dimension: str = "N") -> Path:
+        value = onnx.helper.make_tensor_value_info
+        shape = [dimension if n is None else n for n in self.shape]
+        save_model(path, self.nodes, [value("x", 1, shape)], [value(self.last, 1, None)], self.arrays)
+        return path
+
+
+def small_cnn(net: Images) -> None:
+    net.conv(8, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    net.conv(8, 3, 3, group=8, pads=[1, 1, 1, 1])
+    before = net.last
+    net.conv(8, 1, 1, act="")
+    net.add("Add", before, net.last)
+    net.pool("MaxPool", 3, 3, strides=[2, 2], pads=[1, 1, 1, 1])
+    net.conv(12, 3, 2, dilations=[2, 1], pads=[2, 0, 2, 1])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from mavcg.choose.lengths.any_length import lower_any_length
@@ -159,3 +160,35 @@ def results_of_lengths(
             whole = [step.spec.rows for step in fixed.steps]
             results[key] = results[key][0], run_rows(fixed, own, arrays, sizes, whole)
     return results
+
+
+def assert_right(
+    path: Path,
+    shape: tuple[int | None, ...],
+    dimension: Dimension,
+    lengths: tuple[int, ...],
+    same_bits: tuple[int, ...] | None = None,
+) -> None:
+    """Compare values with onnxruntime's at these lengths, and bits with kernels for `same_bits` (None: for all)."""
+    rng = np.random.default_rng(3)
+    inputs = {
+        n: {"x": rng.standard_normal([n if d is None else d for d in shape]).astype(np.float32)}
+        for n in dict.fromkeys(lengths)
+    }
+    assert_same(path, {"x": shape}, dimension, inputs, lengths if same_bits is None else same_bits)
+
+
+def assert_same(
+    path: Path,
+    shapes: Shapes,
+    dimension: Dimensions,
+    inputs: Mapping[Any, Mapping[str, Any]],
+    of_own: Collection[Lengths],
+) -> None:
+    """Compare values with onnxruntime's, and bits with kernels for the lengths `of_own`. inputs: of each length."""
+    reference = onnxruntime.InferenceSession(str(path))
+    for length, (ours, fixed) in results_of_lengths(path, shapes, dimension, inputs, of_own).items():
+        assert ours == (fixed or ours), f"the bits of length {length}"
+        for have, want in zip(ours, reference.run(None, dict(inputs[length])), strict=True):
+            near = np.frombuffer(have, np.float32).reshape(want.shape)
+            assert np.abs(near - want).max() <= 1e-4 * max(1.0, np.abs(want).max())

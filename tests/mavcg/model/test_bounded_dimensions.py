@@ -15,8 +15,8 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.model.bert_models import MOST, Encoder, bert, sentence  # noqa: E402
-from tests.mavcg.model.bounded_models import Tokens, save_model  # noqa: E402
-from tests.mavcg.model.test_bounded_rows import PIECES, assert_same  # noqa: E402
+from tests.mavcg.model.bounded_models import PIECES, Tokens, grown, save_model  # noqa: E402
+from tests.mavcg.model.bounded_run import assert_same  # noqa: E402
 
 SHAPES = {"input_ids": ("batch", "tokens"), "attention_mask": ("batch", "tokens")}
 PAIRS = ((1, 1), (1, 9), (2, 9), (3, 70), (4, 1), (4, MOST))
@@ -107,12 +107,7 @@ def test_two_sequences_of_their_own(tmp_path: Path) -> None:
 def test_random_networks_of_batches(
     tmp_path: Path, width: int, pieces: list[tuple[str, int]], most: tuple[int, int], data: Any
 ) -> None:
-    net = Tokens(width)
-    for name, size in pieces:
-        PIECES[name](net, size)
-        if net.width > 200:
-            net.linear(9)
-    net.activation("Relu")
+    net = grown(width, pieces)
     dimensions = (Dimension("batch", 1, most[0]), Dimension("tokens", 1, most[1]))
     pair = tuple(data.draw(st.integers(2, length)) for length in most)
     rng = np.random.default_rng(3)

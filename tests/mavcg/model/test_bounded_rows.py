@@ -1,6 +1,5 @@
 """The first rows of kernels for the longest length: onnxruntime's values, and the bits of kernels for the length."""
 
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,55 +15,8 @@ from tests.conftest import NO_SHRINKING, examples
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bounded_models import Tokens, images_model, node, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import Dimensions, Lengths, Shapes, lowered_for_lengths, results_of_lengths  # noqa: E402
-
-
-def assert_right(
-    path: Path,
-    shape: tuple[int | None, ...],
-    dimension: Dimension,
-    lengths: tuple[int, ...],
-    same_bits: tuple[int, ...] | None = None,
-) -> None:
-    """Compare values with onnxruntime's at these lengths, and bits with kernels for `same_bits` (None: for all)."""
-    rng = np.random.default_rng(3)
-    inputs = {
-        n: {"x": rng.standard_normal([n if d is None else d for d in shape]).astype(np.float32)}
-        for n in dict.fromkeys(lengths)
-    }
-    assert_same(path, {"x": shape}, dimension, inputs, lengths if same_bits is None else same_bits)
-
-
-def assert_same(
-    path: Path,
-    shapes: Shapes,
-    dimension: Dimensions,
-    inputs: Mapping[Any, Mapping[str, Any]],
-    of_own: Collection[Lengths],
-) -> None:
-    """Compare values with onnxruntime's, and bits with kernels for the lengths `of_own`. inputs: of each length."""
-    reference = onnxruntime.InferenceSession(str(path))
-    for length, (ours, fixed) in results_of_lengths(path, shapes, dimension, inputs, of_own).items():
-        assert ours == (fixed or ours), f"the bits of length {length}"
-        for have, want in zip(ours, reference.run(None, dict(inputs[length])), strict=True):
-            near = np.frombuffer(have, np.float32).reshape(want.shape)
-            assert np.abs(near - want).max() <= 1e-4 * max(1.0, np.abs(want).max())
-
-
-PIECES = {
-    "linear": lambda net, n: net.linear(n),
-    "residual": lambda net, n: net.residual(),
-    "norm": lambda net, n: net.norm(),
-    "softmax": lambda net, n: net.softmax(),
-    "relu": lambda net, n: net.activation("Relu"),
-    "erf": lambda net, n: net.activation("Erf"),
-    "centred": lambda net, n: net.centred(),
-    "heads": lambda net, n: net.heads(),
-    "attention": lambda net, n: net.attention(),
-    "above_mean": lambda net, n: net.above_mean(),
-    "doubled": lambda net, n: net.doubled(),
-}
+from tests.mavcg.model.bounded_models import PIECES, Tokens, grown, images_model, node, save_model  # noqa: E402
+from tests.mavcg.model.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
 
 
 @settings(max_examples=examples(500, 2), phases=NO_SHRINKING)
@@ -77,12 +29,7 @@ PIECES = {
 def test_random_networks_of_tokens(
     tmp_path: Path, width: int, pieces: list[tuple[str, int]], most: int, data: Any
 ) -> None:
-    net = Tokens(width)
-    for name, size in pieces:
-        PIECES[name](net, size)
-        if net.width > 200:
-            net.linear(9)
-    net.activation("Relu")
+    net = grown(width, pieces)
     dimension = Dimension("tokens", 1, most)
     length = data.draw(st.integers(2, most))
     assert_right(net.save(tmp_path / "m.onnx"), (1, None, width), dimension, (1, most, length), (length,))

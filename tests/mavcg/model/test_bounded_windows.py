@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.specs.count import Dimension
@@ -17,49 +16,10 @@ from tests.conftest import NO_SHRINKING, examples
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bounded_models import Tokens, node, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import lowered_for_lengths  # noqa: E402
-from tests.mavcg.model.test_bounded_rows import assert_right  # noqa: E402
+from tests.mavcg.model.bounded_models import Images, Tokens, small_cnn  # noqa: E402
+from tests.mavcg.model.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
 
-Array = NDArray[Any]
 Shape = tuple[int | None, ...]
-
-
-class Images:
-    """A network over x, images N, C, H, W or N, C, L, written operator by operator; each takes the tensor before."""
-
-    def __init__(self, *shape: int | None) -> None:
-        self.shape, self.channels, self.last = shape, shape[1] or 1, "x"
-        self.rng, self.nodes = np.random.default_rng(0), list[Any]()
-        self.arrays: dict[str, Array] = {}
-
-    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
-        self.last = f"t{len(self.nodes)}"
-        self.nodes.append(node(op, list(inputs), [self.last], name=f"{op.lower()}_{len(self.nodes)}", **attributes))
-        return self.last
-
-    def constant(self, array: Array) -> str:
-        name = f"c{len(self.arrays)}"
-        self.arrays[name] = array
-        return name
-
-    def conv(self, channels: int, *kernel: int, group: int = 1, act: str = "Relu", **attributes: Any) -> None:
-        scale = (self.channels // group * np.prod(kernel)) ** -0.5
-        weights = self.rng.standard_normal((channels, self.channels // group, *kernel)) * scale
-        w, bias = self.constant(weights.astype(np.float32)), self.constant(np.full(channels, 0.1, np.float32))
-        self.add("Conv", self.last, w, bias, group=group, kernel_shape=kernel, **attributes)
-        self.channels = channels
-        if act:
-            self.add(act, self.last)
-
-    def pool(self, op: str, *kernel: int, **attributes: Any) -> None:
-        self.add(op, self.last, kernel_shape=kernel, **attributes)
-
-    def save(self, path: Path, dimension: str = "N") -> Path:
-        value = onnx.helper.make_tensor_value_info
-        shape = [dimension if n is None else n for n in self.shape]
-        save_model(path, self.nodes, [value("x", 1, shape)], [value(self.last, 1, None)], self.arrays)
-        return path
 
 
 def pixels_last(shape: Sequence[int | None], write: Callable[[Images], None]) -> Images:
@@ -105,16 +65,6 @@ def test_windows_along_time(tmp_path: Path, write: Callable[[Images], None]) -> 
     net = pixels_last(shape, write)
     lengths = (13, 14, 15, 16, 17, 18, 19, 33, 49, 50)
     assert_right(net.save(tmp_path / "m.onnx"), shape, Dimension("N", 13, 50), lengths, (14, 17, 49))
-
-
-def small_cnn(net: Images) -> None:
-    net.conv(8, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
-    net.conv(8, 3, 3, group=8, pads=[1, 1, 1, 1])
-    before = net.last
-    net.conv(8, 1, 1, act="")
-    net.add("Add", before, net.last)
-    net.pool("MaxPool", 3, 3, strides=[2, 2], pads=[1, 1, 1, 1])
-    net.conv(12, 3, 2, dilations=[2, 1], pads=[2, 0, 2, 1])
 
 
 def test_the_height_of_images(tmp_path: Path) -> None:

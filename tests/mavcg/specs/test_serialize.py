@@ -20,15 +20,7 @@ from mavcg.kernels.primitives.registry import all_primitives  # noqa: E402
 from mavcg.kernels.registry import emitters  # noqa: E402
 from mavcg.specs import serialize  # noqa: E402
 from mavcg.specs.kernel import KernelSpec  # noqa: E402
-from mavcg.specs.serialize import (  # noqa: E402
-    FORMAT,
-    check_format,
-    from_json,
-    spec_format,
-    tagged_classes,
-    to_json,
-    to_text,
-)
+from mavcg.specs.serialize import FORMAT, check_format, from_json, spec_format, tagged_classes, to_json, to_text  # noqa: E402
 from tests.conftest import examples  # noqa: E402
 from tests.mavcg.specs.real_specs import (  # noqa: E402
     GRAPHS,
