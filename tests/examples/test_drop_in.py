@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("onnxruntime")
 pytest.importorskip("ai_edge_litert.interpreter")
 
-from tests.mavcg.cli.test_build_partial import make_model  # noqa: E402
-from tests.mavcg.cli.test_litert_delegate import chain  # noqa: E402
+from tests.mavcg.cli.litert_models import chain  # noqa: E402
+from tests.mavcg.cli.partial_models import make_model  # noqa: E402
 from tests.mavcg.importers.tflite.conftest import Writer  # noqa: E402
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "drop_in"

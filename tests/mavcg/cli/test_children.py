@@ -4,33 +4,18 @@ import multiprocessing
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from mavcg.cli.app import make_app
 from mavcg.files.child_python import python_command
 from mavcg.files.worker_processes import Task, run_tasks
 from tests.mavcg.children import is_open, watched_children
+from tests.mavcg.cli.verbs import SERVERS, VERBS
 
 TESTS = Path(__file__).parents[2]
-# Verbs that never return by themselves are run by their own tests in a process of their own, not by the fixture.
-SERVERS = {("farm", "serve"), ("farm", "join")}
 
 
-def verbs(command: Any, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words of each command that the command line has, those of groups included."""
-    for word, below in getattr(command, "commands", {}).items():
-        if hasattr(below, "commands"):
-            yield from verbs(below, (*name, word))
-        else:
-            yield (*name, word)
-
-
-VERBS = sorted(verbs(typer.main.get_command(make_app())))
 TEXT = "\n".join(path.read_text() for path in sorted(TESTS.rglob("test_*.py")))
 
 

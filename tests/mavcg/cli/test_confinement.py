@@ -19,9 +19,9 @@ from mavcg.cli.confinement import FREE, OUTPUTS, confine_verb
 from mavcg.errors import MavcgError
 from mavcg.files.child_python import python_command
 from mavcg.files.sandbox import missing_parts
+from tests.mavcg.cli.planted import commands_by_name, examples_of, lay_out
 from tests.mavcg.cli.taken_over import hostile
-from tests.mavcg.cli.test_children import VERBS
-from tests.mavcg.cli.test_planted_modules import commands_by_name, examples_of, lay_out
+from tests.mavcg.cli.verbs import VERBS
 from tests.mavcg.files.confined_child import in_confined_child
 
 # Options that name files, and are not written to.

@@ -12,7 +12,7 @@ import mavcg
 pytest.importorskip("ai_edge_litert.interpreter")
 
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
-from tests.mavcg.cli.test_litert_delegate import CONVOLUTION, X, delegated, near, weights  # noqa: E402
+from tests.mavcg.cli.litert_models import CONVOLUTION, X, delegated, near, weights  # noqa: E402
 from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
 
 SHAPE = (1, 8, 8, 6)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.mavcg.cli.in_process import build_in
 from tests.mavcg.cli.other_versions import ONLY_PYTHON_3_11, run_with_version
-from tests.mavcg.cli.test_build_partial import ARRAYS, check_results, make_model
+from tests.mavcg.cli.partial_models import ARRAYS, check_results, make_model
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -10,8 +10,8 @@ import pytest
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ai_edge_litert.interpreter")
 
-from tests.mavcg.cli.test_build_partial import ARRAYS, check_results, make_model  # noqa: E402
-from tests.mavcg.cli.test_litert_delegate import X, chain, delegated, invoke  # noqa: E402
+from tests.mavcg.cli.litert_models import X, chain, delegated, invoke  # noqa: E402
+from tests.mavcg.cli.partial_models import ARRAYS, check_results, make_model  # noqa: E402
 from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.runtime.declared import ffi
-from tests.mavcg.cli.test_children import VERBS
+from tests.mavcg.cli.verbs import VERBS
 from tests.mavcg.compatibility import documents, promise
 from tests.mavcg.compatibility.promise import RECORDED, ROOT, SECTIONS, recorded
 
