@@ -14,7 +14,7 @@ from mavcg.cost.level_traffic import fits_level_2, l2_tiling, l2_traffic, l2_tra
 from mavcg.cost.traffic import no_reload, traffic
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.specs.tile_plan import Order
-from tests.mavcg.choose.tiles.test_tiles import X86, ZEN3, conv, known
+from tests.mavcg.choose.tiles.convs import X86, ZEN3, conv, known
 
 LAYERS = ((28, 512, 128, 3), (7, 512, 512, 3), (56, 64, 256, 1), (14, 256, 256, 3))
 

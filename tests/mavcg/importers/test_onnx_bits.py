@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from tests.mavcg.importers.test_onnx_lowered import floats, ours, theirs
+from tests.mavcg.importers.one_operator import floats, ours, theirs
 
 
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])

@@ -21,7 +21,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.test_onnx_loops import BOOL, F32, I64, graph, growing_body, info, node, number, scan_model
-from tests.mavcg.model.test_loops import PACKING, computed
+from tests.mavcg.model.lowered_runs import PACKING, computed
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -14,8 +14,8 @@ from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_file import import_model
 from mavcg.reference import run
 from tests.conftest import examples
-from tests.mavcg.importers.test_onnx_counted import agrees, node
-from tests.mavcg.importers.test_onnx_lowered import floats, ours
+from tests.mavcg.importers.counted_models import agrees, node
+from tests.mavcg.importers.one_operator import floats, ours
 
 
 @given(

@@ -14,7 +14,7 @@ from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_file import import_tflite
 from mavcg.reference import run
 from tests.conftest import examples
-from tests.mavcg.importers.test_onnx_counted import agrees, model_of, node
+from tests.mavcg.importers.counted_models import agrees, model_of, node
 from tests.mavcg.importers.tflite.conftest import Writer, litert
 
 X = np.arange(60, dtype=np.float32).reshape(3, 5, 4)

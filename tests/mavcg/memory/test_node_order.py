@@ -16,8 +16,8 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference.evaluate import run
 from mavcg.specs.kernel import Packing
 from tests.conftest import examples
-from tests.mavcg.memory.test_loop_storage import random_loops
-from tests.mavcg.memory.test_storage import run_in_arena
+from tests.mavcg.memory.arena_runs import run_in_arena
+from tests.mavcg.memory.random_loops import random_loops
 
 
 def wide_first(branches: int = 3) -> Graph:

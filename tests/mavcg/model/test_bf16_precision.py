@@ -18,7 +18,7 @@ from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run as run_graph
 from tests.machine import needs_qemu_and_libc
-from tests.mavcg.model.test_half_precision import emulate, image, link, network
+from tests.mavcg.model.half_libraries import emulate, image, link, network
 
 onnx = pytest.importorskip("onnx")
 

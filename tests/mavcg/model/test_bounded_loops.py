@@ -12,7 +12,7 @@ import mavcg as package
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from tests.mavcg.cli.in_process import build_in
-from tests.mavcg.importers.test_onnx_recurrent import GATES, model, with_lengths
+from tests.mavcg.importers.recurrent_models import GATES, model, with_lengths
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

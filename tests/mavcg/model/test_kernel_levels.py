@@ -25,7 +25,7 @@ from mavcg.runtime.machines import machines_for, with_half
 from mavcg.specs.kernel import KernelSpec, Packing
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import parse_target
-from tests.runtime.test_needs import ALL_BITS, asker, without
+from tests.runtime.offered_needs import ALL_BITS, asker, without
 
 ARM, X86 = parse_target("aarch64-linux-musl"), parse_target("x86_64-linux-musl")
 CORES = load_cores()

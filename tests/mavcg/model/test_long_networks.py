@@ -17,8 +17,8 @@ from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
 from mavcg.passes.graph.pipeline import optimise
 from tests.mavcg.importers import test_onnx_recurrent_quantized as quantised
-from tests.mavcg.importers.test_onnx_recurrent import model
-from tests.mavcg.model.test_loops import PACKING
+from tests.mavcg.importers.recurrent_models import model
+from tests.mavcg.model.lowered_runs import PACKING
 
 pytestmark = pytest.mark.long
 

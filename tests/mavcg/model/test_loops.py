@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.jit import host_machine
-from bench.program_runner import KernelStore, ProgramRunner
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.predict import predict
@@ -19,23 +17,14 @@ from mavcg.model.estimating import read_source
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_board
 from mavcg.reference import run
-from mavcg.runtime.machines import packing_for
-from mavcg.toolchain.target import host_target
 from tests.conftest import examples
-from tests.mavcg.importers.test_onnx_recurrent import GATES, model, with_lengths
-from tests.mavcg.memory.test_loop_storage import random_loops
+from tests.mavcg.importers.recurrent_models import GATES, model, with_lengths
+from tests.mavcg.memory.random_loops import random_loops
 
 onnxruntime = pytest.importorskip("onnxruntime")
-PACKING = packing_for(host_target())
-STORE = KernelStore(host_machine())
+from tests.mavcg.model.lowered_runs import PACKING, computed  # noqa: E402
+
 STEPS = 9
-
-
-def computed(graph: Graph, arrays: Any) -> tuple[np.ndarray, ...]:
-    """Return what the kernels of a graph compute, in an arena between guards."""
-    lowered = lower_graph(optimise(graph), PACKING)
-    STORE.add(lowered.specs)
-    return ProgramRunner(lowered, STORE.machine, 2, STORE).run(*(arrays[name] for name in graph.inputs))
 
 
 def same_bits(path: Path, arrays: Any) -> Graph:

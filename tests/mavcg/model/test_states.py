@@ -123,7 +123,7 @@ def test_a_streaming_tflite_file(here: Path, mavcg: Mavcg) -> None:
     assert [t["name"] for t in document["inputs"]] == ["x"] and len(document["outputs"]) == 1
     assert {s["name"]: s["in_place"] for s in document["states"]} == {"total": True, "window": True}
 
-    from tests.mavcg.importers.tflite.test_variables import litert_runs
+    from tests.mavcg.importers.tflite.stateful_runs import litert_runs
 
     rng = np.random.default_rng(1)
     sequence = [rng.standard_normal((1, 1, 8)).astype(np.float32) for _ in range(6)]

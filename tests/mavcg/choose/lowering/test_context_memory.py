@@ -22,7 +22,7 @@ from mavcg.runtime.machines import packing_for
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import host_target
 from tests.conftest import examples
-from tests.mavcg.memory.test_storage import run_in_arena
+from tests.mavcg.memory.arena_runs import run_in_arena
 
 PACKING = packing_for(host_target())
 KIND = TensorType("f32", (2, 3, 4))

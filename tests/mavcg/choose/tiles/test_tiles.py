@@ -26,38 +26,15 @@ from mavcg.profiles.load import load_board
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, View, dense_view
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows
 from mavcg.toolchain.target import parse_target
-from tests.mavcg.hardware.some_core import some_core
+from tests.mavcg.choose.tiles.convs import X86, ZEN3, conv, core_with, known
 
-X86 = Machine("x86", "x86_64", "znver3", vector_bytes=32, vector_registers=16)
 LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
 BIG = Machine("big", "aarch64", "exynos-m4", ("+neon",))
 
 
-def core(machine: Machine, ghz: float, fma: int, l1: int, l2: int, rates: tuple[float, float]) -> CoreModel:
-    """A core of such caches, in KiB, and bytes a cycle from level 2 and from behind it."""
-    return some_core(machine, ghz, fma, [(size << 10, rate * ghz) for size, rate in zip((l1, l2), rates, strict=True)])
-
-
-ZEN3 = core(X86, 3.0, 2, 32, 512, (32, 8))
-A55 = core(LITTLE, 1.9, 1, 32, 128, (8, 2))
-M4 = core(BIG, 2.7, 3, 64, 512, (16, 4))
+A55 = core_with(LITTLE, 1.9, 1, 32, 128, (8, 2))
+M4 = core_with(BIG, 2.7, 3, 64, 512, (16, 4))
 ARM_CORES = {"little": A55, "big": M4}
-
-
-def conv(
-    size: int, in_ch: int, out_ch: int, kernel: int, lanes: int, groups: int = 1, residual: bool = False
-) -> KernelSpec:
-    """The spec of a convolution of stride 1 with so many rows and columns of output pixels."""
-    b = GraphBuilder("g")
-    side = size + kernel - 1
-    x = b.input("x", TensorType("f32", (1, side, side, in_ch)))
-    w = b.constant(np.ones((out_ch, kernel, kernel, in_ch // groups), np.float32))
-    names = [x, w]
-    if residual:
-        names += ["", b.input("residual", TensorType("f32", (1, size, size, out_ch)))]
-    graph = b.finish([b.add("conv2d", names, pads=(0, 0, 0, 0), groups=groups)])
-    (spec,) = lower_graph(graph, Packing(lanes)).specs
-    return spec
 
 
 def computing(cycles: Cycles) -> float:
@@ -86,12 +63,6 @@ def qconv(size: int, in_ch: int, out_ch: int) -> KernelSpec:
     )
     (spec,) = lower_graph(b.finish([out]), Packing(8)).specs
     return spec
-
-
-def known(spec: KernelSpec) -> KernelWork:
-    work = work_of(spec)
-    assert work is not None
-    return work
 
 
 ARM_SPECS = (conv(14, 64, 96, 3, 8), conv(28, 48, 24, 1, 8), conv(7, 512, 512, 3, 8), conv(9, 6, 8, 3, 8, groups=2))

@@ -18,7 +18,7 @@ from mavcg.importers.tflite_file import import_tflite
 from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.tflite.conftest import Writer, litert
-from tests.mavcg.model.test_loops import computed
+from tests.mavcg.model.lowered_runs import computed
 
 SHAPE = (2, 3)
 Make = Callable[[Writer, Sequence[int]], Sequence[int]]

@@ -12,7 +12,7 @@ from mavcg.graph import Graph
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.tflite_file import import_tflite
 from tests.mavcg.importers.tflite.conftest import Checker, Writer
-from tests.mavcg.importers.tflite.test_variables import litert_runs, our_runs
+from tests.mavcg.importers.tflite.stateful_runs import litert_runs, our_runs
 
 RANDOM = np.random.default_rng(11)
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array, Graph
-from mavcg.reference import run
+from mavcg.graph import Array, Graph
 from tests.conftest import examples
 from tests.mavcg.importers.tflite.conftest import Checker, Writer
+from tests.mavcg.importers.tflite.stateful_runs import litert_runs, our_runs
 
 
 def handle(w: Writer, name: str) -> int:
@@ -43,34 +43,6 @@ def first_values(w: Writer, values: dict[str, Array], **quantised: Any) -> None:
 
 def add(w: Writer, a: int, b: int, shape: Sequence[int]) -> int:
     return w.op("ADD", [a, b], options="AddOptions", shape=tuple(shape))
-
-
-def litert_runs(data: bytes, sequence: Sequence[Array]) -> list[Array]:
-    """The first output of each invocation of one interpreter."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=resolver, num_threads=1)
-    interpreter.allocate_tensors()
-    (given_details,), outputs = interpreter.get_input_details(), interpreter.get_output_details()
-    results = []
-    for array in sequence:
-        interpreter.set_tensor(given_details["index"], array)
-        interpreter.invoke()
-        results.append(np.array(interpreter.get_tensor(outputs[0]["index"])))
-    return results
-
-
-def our_runs(graph: Graph, sequence: Sequence[Array]) -> list[Array]:
-    kept = [
-        np.zeros(graph.shape(s.input), DTYPES[graph.types[s.input].dtype]) if s.initial is None else s.initial
-        for s in graph.states
-    ]
-    results = []
-    for array in sequence:
-        result, *kept = run(graph, array, *kept)
-        results.append(result)
-    return results
 
 
 def agree(check: Checker, data: bytes, shape: Sequence[int], count: int = 4, seed: int = 0) -> Graph:

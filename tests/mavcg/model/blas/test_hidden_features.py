@@ -11,7 +11,7 @@ from mavcg.model.blas.library import blas_objects
 from mavcg.model.blas.request import BlasOptions, make_blas_request
 from mavcg.profiles.load import load_core
 from mavcg.runtime.coreset import CoreSet
-from tests.runtime.test_needs import ALL_BITS, asker, without
+from tests.runtime.offered_needs import ALL_BITS, asker, without
 
 CORES = ("cortex-a510", "cortex-x2")  # in order and out of order; beside a core without bf16 no version needs any
 

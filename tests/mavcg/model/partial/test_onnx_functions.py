@@ -11,7 +11,7 @@ from mavcg.importers.limits import DEEPEST
 from mavcg.importers.onnx_functions import without_functions
 from mavcg.model.partial.onnx_nodes import read_support
 from tests.mavcg.cli.in_process import build_in
-from tests.mavcg.importers.test_small_files import ZERO, doubled, in_branches, save
+from tests.mavcg.importers.small_onnx_files import ZERO, doubled, in_branches, save
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

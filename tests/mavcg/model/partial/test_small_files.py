@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.model.partial.onnx_nodes import onnx_nodes, read_support
 from tests.mavcg.importers.bounds import check_bounds
-from tests.mavcg.importers.test_small_files import FILES, save
+from tests.mavcg.importers.small_onnx_files import FILES, save
 
 
 @pytest.mark.long
