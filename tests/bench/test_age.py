@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.age import MOST_COMMITS, MOST_DAYS, is_old
-from tests.bench.test_records import made
+from tests.bench.made_records import made
 
 TODAY = datetime.date(2026, 11, 28)
 NAMES = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

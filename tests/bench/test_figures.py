@@ -15,7 +15,7 @@ from bench.figures import chosen, is_known, measure, measured
 from bench.pages import Headline, plan_of
 from bench.record import ROOT
 from mavcg.errors import MavcgError
-from tests.bench.test_records import made
+from tests.bench.made_records import made
 
 QUICKEST = "dispatch"
 FOLDERS = ("bench", "docs", "examples", "kernels", "mavcg", "passes", "profiles", "runtime", "scripts")

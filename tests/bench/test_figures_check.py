@@ -12,7 +12,7 @@ from bench.figures_check import faults
 from bench.pages import ABSENT, BEGIN, END, OLD, Figure, Headline, Pages, Plan, Subject, plan_of, write_pages
 from bench.record import RESULTS, ROOT
 from mavcg.errors import MavcgError
-from tests.bench.test_records import made
+from tests.bench.made_records import made
 
 TODAY = datetime.date(2026, 11, 28)
 LATER = datetime.date(2027, 1, 28)

@@ -1,8 +1,6 @@
 """Records: what a bench's markdown becomes, and what is read again."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,25 +8,10 @@ from hypothesis import strategies as st
 
 from bench import records
 from bench.record import RESULTS
-from bench.records import MOST_LINES, Record, record_of
+from bench.records import MOST_LINES, record_of
 from mavcg.errors import MavcgError
+from tests.bench.made_records import HEAD, TEXT
 
-HEAD = {
-    "kind": "measured",
-    "command": "python -m bench.x",
-    "commit": "0123abcd",
-    "date": "2026-11-28 10:00 UTC",
-    "machine": {"processor": "A", "cpus": 2, "virtual": "yes", "libc": "glibc"},
-    "versions": {"mavcg": "1"},
-}
-TEXT = """What it is.
-
-| core | kind | ms | ms |
-| --- | --: | --: | --: |
-| a55 | loops | 1.5 | 2.5 |
-| a55 | calls |  | 3.5 |
-
-Why."""
 CELL = st.text(st.characters(exclude_characters="|\n\\", exclude_categories=("C", "Z"))).map(str.strip)
 
 
@@ -81,11 +64,6 @@ def test_another_file_is_refused_by_its_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(MavcgError, match=r"x\.json: "):
         records.read(tmp_path / "x.json")
-
-
-def made(**changed: Any) -> Record:
-    """Return a record with other facts; for other tests."""
-    return replace(record_of("X", HEAD, TEXT), **changed)
 
 
 def test_the_records_of_the_repository_have_a_date_a_commit_and_a_machine_and_are_short() -> None:

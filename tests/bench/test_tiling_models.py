@@ -12,7 +12,7 @@ from bench.tiling_models import MODELS, modelled, plans_of, record_rows, summary
 from mavcg.cost.board_model import cores_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.toolchain.target import host_target
-from tests.mavcg.choose.tiles.test_tiles import conv
+from tests.mavcg.choose.tiles.convs import conv
 
 
 def test_what_all_terms_choose_is_never_dearer_by_all_terms_than_the_error_that_keeps_the_plain_tile() -> None:

@@ -1,69 +1,24 @@
 """A version runs only where the kernel offers every extension that its instructions need."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
-from mavcg.hardware.extensions import INVISIBLE, hwcap_words
+from mavcg.hardware.extensions import hwcap_words
 from mavcg.hardware.feature_levels import lower_levels, top_level
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.build import linked_selector, runtime_object
-from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, table_text
-from mavcg.runtime.needs import compiler_extensions, cpuid_words, needs_words
+from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet
+from mavcg.runtime.needs import cpuid_words, needs_words
 from mavcg.toolchain.target import parse_target
-from mavcg.toolchain.zig import run_tool, run_zig
+from mavcg.toolchain.zig import run_zig
 from tests.machine import QEMU, needs_qemu
-
-ALL_BITS = (0xFFFFFFFF,) * NEED_WORDS
-Words = tuple[int, ...]
-
-
-def needs_of(core: Core) -> tuple[str, ...]:
-    """Everything that code for this core may show: the most that a version can need."""
-    if core.arch == "x86_64":
-        return tuple(sorted(compiler_extensions(core.llvm_cpu, core.llvm_features)))
-    return tuple(sorted(set(core.extensions) - set(INVISIBLE)))
-
-
-def words_of(core: Core) -> Words:
-    return cpuid_words(needs_of(core)) if core.arch == "x86_64" else (*hwcap_words(needs_of(core)), 0, 0, 0)
-
-
-def identity_of(core: Core) -> str:
-    """MIDR_EL1, then vendor, family and model as CPUID gives them."""
-    if core.midr:
-        return f"{midr_of(core):x} 0 0 0"
-    models = core.x86_models[0]
-    return f"0 {('GenuineIntel', 'AuthenticAMD').index(models.vendor) + 1} {models.family} {models.models[0]}"
-
-
-def midr_of(core: Core) -> int:
-    rule = core.midr[0]
-    return rule.implementer << 24 | rule.variant_min << 20 | 0xF << 16 | rule.part << 4
-
-
-def without(extension: str, core: Core) -> Iterator[Words]:
-    """The words of machines that offer everything but one bit of this extension."""
-    words = cpuid_words([extension]) if core.arch == "x86_64" else hwcap_words([extension])
-    for number, word in enumerate(words):
-        for bit in (1 << n for n in range(32) if word >> n & 1):
-            yield (*ALL_BITS[:number], ALL_BITS[0] & ~bit, *ALL_BITS[number + 1 :])
-
-
-def best(core: Core, cores: dict[str, Core], offered: Words) -> str:
-    """The version that must run: the core's own, else its best stand-in's, whose needs are all met; else generic."""
-    for name in (core.name, *core.stand_ins):
-        words = words_of(cores[name])
-        if not any(word & ~there for word, there in zip(words, offered, strict=True)):
-            return name
-        if not any(words):
-            break
-    return "generic"
+from tests.runtime.offered_needs import ALL_BITS, Words, asker, needs_of, without
 
 
 @pytest.fixture(scope="module", params=["aarch64", "x86_64"])
@@ -78,22 +33,19 @@ def ask(arch: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., li
     return asker(CoreSet(cores, tuple(map(needs_of, cores))), tmp_path_factory.mktemp("hidden"))
 
 
-def asker(core_set: CoreSet, folder: Path) -> Callable[..., list[tuple[int, int]]]:
-    """The function by which the selector of a core set is asked: see `ask`."""
-    (folder / "mavcg_core_table.h").write_text(table_text(core_set, {}, needs_words(core_set)))
-    write_unit("runtime", folder)
-    macros = ["-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0", "-DMAVCG_OFFERED=offered_here", "-D_GNU_SOURCE"]
-    program = Path(__file__).parent / "programs/hidden.c"
-    command = ["gcc", "-std=gnu11", *macros, f"-I{folder}", f"-I{SOURCES}", str(program), "-o", str(folder / "hidden")]
-    run_tool(command, "building hidden.c")
+def words_of(core: Core) -> Words:
+    return cpuid_words(needs_of(core)) if core.arch == "x86_64" else (*hwcap_words(needs_of(core)), 0, 0, 0)
 
-    def ask(questions: list[tuple[Core, Words]]) -> list[tuple[int, int]]:
-        text = "".join(f"{identity_of(c)} {c.name} {' '.join(f'{w:x}' for w in words)}\n" for c, words in questions)
-        done = subprocess.run([str(folder / "hidden")], input=text, capture_output=True, text=True, check=True)
-        pairs = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-        return [(pair[0], pair[1]) for pair in pairs]
 
-    return ask
+def best(core: Core, cores: dict[str, Core], offered: Words) -> str:
+    """The version that must run: the core's own, else its best stand-in's, whose needs are all met; else generic."""
+    for name in (core.name, *core.stand_ins):
+        words = words_of(cores[name])
+        if not any(word & ~there for word, there in zip(words, offered, strict=True)):
+            return name
+        if not any(words):
+            break
+    return "generic"
 
 
 def test_every_extension_of_every_shipped_core_hidden_in_turn(

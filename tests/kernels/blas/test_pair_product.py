@@ -16,7 +16,7 @@ from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
-from tests.kernels.blas.test_matrix_sums import number
+from tests.kernels.blas.matrix_products import number
 from tests.kernels.blas.tile_text import tile_text
 
 ROWS, COLUMNS, STEPS, CASES = 16, 2, 5, 5  # five: an iteration of four steps, and one that is left

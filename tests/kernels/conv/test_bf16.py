@@ -16,7 +16,7 @@ from mavcg.kernels.registry import emit
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing
 from tests.kernels.conftest import host_machines, run_node_on
-from tests.kernels.conv.test_half import BIG, CASES, LITTLE, TRANSPOSED, X86, case
+from tests.kernels.conv.half_cases import BIG, CASES, LITTLE, TRANSPOSED, X86, case
 from tests.kernels.emulated_steps import EmulatedNode, emulated_node, run_emulated
 
 Array = NDArray[Any]

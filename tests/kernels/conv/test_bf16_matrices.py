@@ -12,8 +12,8 @@ from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.tile import pack
 from mavcg.kernels.registry import lower
 from mavcg.specs.kernel import BF16_TERMS, Machine, Packing, dense_view
-from tests.kernels.blas.test_matrix_sums import added_to_odd, product
-from tests.kernels.conv.test_half import case, terms_of
+from tests.kernels.blas.matrix_products import added_to_odd, product
+from tests.kernels.conv.half_cases import case, terms_of
 from tests.kernels.emulated_steps import EmulatedNode, compiled, run_emulated
 
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ from mavcg.accelerators.validate import integer_images
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from tests.mavcg.accelerators.test_load import network
+from tests.mavcg.accelerators.small_network import network
 
 IMAGES = [
     {"image": np.random.default_rng(seed).standard_normal((1, 3, 16, 12)).astype(np.float32)} for seed in range(6)

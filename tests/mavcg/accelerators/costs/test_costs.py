@@ -29,7 +29,7 @@ from mavcg.accelerators.target import find_target
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.toolchain.helper_library import HelperSources, compiled_helper
-from tests.mavcg.accelerators.test_load import network as small_network
+from tests.mavcg.accelerators.small_network import network as small_network
 
 ZU2 = find_target("zu2")
 DRIVER = Path(__file__).with_name("driver.c")

@@ -19,7 +19,7 @@ from mavcg.accelerators.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
-from tests.mavcg.accelerators.test_load import network
+from tests.mavcg.accelerators.small_network import network
 from tests.mavcg.accelerators.xgraph_text import parse_xgraph
 
 ZU2 = find_target("zu2")

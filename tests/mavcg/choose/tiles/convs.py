@@ -3,7 +3,7 @@
 import numpy as np
 
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.tiles.work import KernelWork, work_of
+from mavcg.cost.kernel_work import KernelWork, work_of
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core_model import CoreModel
