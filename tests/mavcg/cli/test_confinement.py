@@ -193,7 +193,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_reader_that_is_taken_over_does_no_harm(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The importer of models is one; the command line confines it before it reads the first byte."""
-    from mavcg.model import stages
+    from mavcg.model import reading
 
     Path("net.onnx").write_bytes(b"hostile")
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -201,7 +201,7 @@ def test_a_reader_that_is_taken_over_does_no_harm(home: Path, monkeypatch: pytes
         def taken_over(*arguments: object, **options: object) -> object:
             raise MavcgError(json.dumps(hostile(home, listener.getsockname()[1])))
 
-        monkeypatch.setattr(stages, "import_model", taken_over)
+        monkeypatch.setattr(reading, "import_model", taken_over)
 
         def work() -> tuple[int, str]:
             caught: list[str] = []
