@@ -6,6 +6,7 @@ A producer writes directly to the place in the consumer's buffer:
     %c = concat(%a, %b) axis=3
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,9 @@ from mavcg.specs.kernel import View
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
 IN_PLACE = frozenset((*ACTIVATIONS, "prelu", *(op for op in ARITHMETIC if op != "mod")))
+
+# Operators whose inputs may lie in their results' buffers.
+_OF_PARTS = frozenset({"concat", "pad", "pad_with", "reshape", "slice", "loop_stack"})
 
 # Operators whose kernels derive strides from the layout alone, so that their images must be dense.
 _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
@@ -129,6 +133,8 @@ class _Assignment:
         at_once = ("loop_state", "loop_slice", "loop_enter", "loop_next")  # whose places follow from what they read
         self.pinned |= {node.output for node in graph.nodes if node.op in at_once}
         self.producers = graph.producers()
+        self.readers = Counter(name for node in graph.nodes for name in node.inputs)
+        self.finals = Counter(node.inputs[0] for node in graph.nodes if node.op == "loop_final")
         self.loops: tuple[LoopRange, ...] = ()
         self.located: dict[str, Location] = {}
         self.around: dict[str, str] = {}  # outermost known container of a tensor
@@ -183,9 +189,22 @@ class _Assignment:
             if state in self.inside or not self.dense(own):
                 return
             self.inside[state] = _Inside(own)
+        elif node.op == "loop_state" and self.begins(node):
+            self.inside[name] = _Inside(own)
         else:
             return
         self.silent.add(own)
+
+    def begins(self, node: Node) -> bool:
+        """True if a state's first value may be computed in its buffer: it is computed anew for each run of the loop, and
+        nothing else reads it, nor what lies in one buffer with it."""
+        name = node.inputs[0]
+        if not self.free(name) or self.readers[name] != 1 or self.levels.get(name, OUTSIDE) != node.attr("within"):
+            return False
+        maker = self.producers[name]
+        if maker.op in _OF_PARTS or (maker.op == "loop_final" and self.finals[maker.inputs[0]] > 1):
+            return False
+        return name not in self.whole or self.dense(node.output)
 
     def loop_stack(self, node: Node) -> list[Node]:
         """Place a value in its row of the stack. Returns the copy that this may need."""

@@ -52,6 +52,38 @@ def test_a_state_is_copied_where_its_old_value_is_read_after_the_new_one() -> No
     assert copies("%n: f32[2,3] = reshape(%x_t) shape=[2, 3]") == 1
 
 
+BRANCHES = """graph g {
+  input %x: f32[2,3]
+  input %go: bool[]
+  const %zeros: f32[2,3] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0}
+  %c: bool[] = loop_state(%go) condition=true loop=0 number=0 trips=1 within=-1
+  %s: f32[2,3] = loop_state(%zeros) condition=false loop=0 number=1 trips=1 within=-1
+  %e: f32[2,3] = loop_enter(%x) loop=0 within=-1
+  %a: f32[2,3] = neg(%e)
+  %cn: bool[] = loop_next(%c, %c) loop=0
+  %sn: f32[2,3] = loop_next(%s, %a) loop=0
+  %one: f32[2,3] = loop_final(%sn, %cn) loop=0
+  %other: bool[] = not(%go)
+  %d: bool[] = loop_state(%other) condition=true loop=1 number=0 trips=1 within=-1
+  %t: f32[2,3] = loop_state(%one) condition=false loop=1 number=1 trips=1 within=-1
+  %f: f32[2,3] = loop_enter(%x) loop=1 within=-1
+  %b: f32[2,3] = tanh(%f)
+  %dn: bool[] = loop_next(%d, %d) loop=1
+  %tn: f32[2,3] = loop_next(%t, %b) loop=1
+  %y: f32[2,3] = loop_final(%tn, %dn) loop=1
+  return %y
+}"""
+
+
+def test_what_branches_make_is_in_one_place() -> None:
+    """The result of the first branch is the first value of the second one's state, which nothing else reads."""
+    storage = assign_storage(Graph.parse(BRANCHES))
+    steps = {node.output for node in storage.graph.nodes if node.output not in storage.silent}
+
+    assert steps == {"c", "s", "a", "other", "b"}
+    assert {storage.locations[name].root for name in ("s", "a", "one", "t", "b", "y")} == {"y"}
+
+
 def test_a_body_is_in_one_piece() -> None:
     graph = random_loops(7)
     for seed in range(20):
