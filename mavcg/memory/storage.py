@@ -196,8 +196,10 @@ class _Assignment:
         self.silent.add(own)
 
     def begins(self, node: Node) -> bool:
-        """True if a state's first value may be computed in its buffer: it is computed anew for each run of the loop, and
-        nothing else reads it, nor what lies in one buffer with it."""
+        """True if a state's first value may be computed in its buffer.
+
+        It is computed anew for each run of the loop, and nothing else reads it, nor what lies in one buffer with it.
+        """
         name = node.inputs[0]
         if not self.free(name) or self.readers[name] != 1 or self.levels.get(name, OUTSIDE) != node.attr("within"):
             return False
