@@ -30,7 +30,7 @@ from mavcg.kernels.builder.emit import (
     for_range,
     kernel_function,
     load_vector,
-    operand,
+    operands,
     repeat,
     scale_index,
     store_vector,
@@ -50,7 +50,7 @@ def emit_attention(module: ir.Module, spec: Attention, machine: Machine) -> ir.F
     names = ["query", "key", "value", "out"]
     names += [name for name, strides in (("mask", spec.mask), ("count", spec.count)) if strides is not None]
     names += ["sink"] * spec.sink
-    pointers = {name: operand(b, number, name) for number, name in enumerate(names)}
+    pointers = dict(zip(names, operands(b, *names), strict=True))
     emitter = _QueryGroups(b, machine, spec, pointers, load_numbers(b, spec.words, len(names)))
     _, begin, end, _ = function.args
     tokens, key_heads = emitter.tokens(), const(spec.heads[1])

@@ -18,7 +18,7 @@ from mavcg.kernels.builder.emit import (
     intrinsic,
     kernel_function,
     number,
-    operand,
+    operands,
     repeat,
     scale_index,
     splat,
@@ -36,7 +36,7 @@ STEP = 32  # terms that are quantised without a loop, where they divide a block
 def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Machine) -> ir.Function:
     """Emit two loops over each block: its largest magnitude, then its numbers."""
     _, b = kernel_function(module, spec, machine)
-    x, numbers, ends = (operand(b, i, name) for i, name in enumerate(("x", "numbers", "ends")))
+    x, numbers, ends = operands(b, "x", "numbers", "ends")
     whole, rest = divmod(spec.x.length, spec.block)
 
     together = 1 + spec.paired  # lines whose numbers lie side by side

@@ -30,7 +30,7 @@ from mavcg.kernels.builder.emit import (
     length_times,
     note_tile,
     number,
-    operand,
+    operands,
     repeat,
     scale_index,
 )
@@ -89,7 +89,7 @@ class _Panel:
             "out",
             *(["bias"] if spec.bias else []),
         ]
-        self.operands = {name: operand(b, i, name) for i, name in enumerate(names)}
+        self.operands = dict(zip(names, operands(b, *names), strict=True))
         self.lines = length_times(b, len(names), spec.per_index) if spec.per_index else None
 
     def emit(self, panel: Value) -> None:

@@ -109,6 +109,11 @@ def operand(b: ir.IRBuilder, index: int, name: str = "") -> ir.Value:
     return b.load(address(b, b.function.args[0], index * 8), name=name or f"operand_{index}", align=8, typ=PTR)
 
 
+def operands(b: ir.IRBuilder, *names: str) -> tuple[ir.Value, ...]:
+    """Return the pointers of the kernel's first operands, under these names."""
+    return tuple(operand(b, index, name) for index, name in enumerate(names))
+
+
 @lru_cache(16384, typed=True)  # a bool is printed differently
 def row_count(b: ir.IRBuilder, index: int) -> ir.Value:
     """Return a count of the run, operand number `index`, as i64."""

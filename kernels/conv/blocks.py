@@ -7,7 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import address, const, operand, repeat, repeat_tiles, scale_index, tiles_of
+from mavcg.kernels.builder.emit import address, const, operand, operands, repeat, repeat_tiles, scale_index, tiles_of
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, row_tiles
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -42,7 +42,7 @@ class Blocks(RowsOfWork[Conv2d]):
         if not spec.tiling_rules.partial_sums:
             macro = replace(macro, kc=None)
         self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
         self.lanes, self.item = vector_lanes(machine, spec.product_type), spec.item_bytes

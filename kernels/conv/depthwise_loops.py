@@ -19,6 +19,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     note_tile,
     operand,
+    operands,
     repeat,
     repeat_tiles,
     scale_index,
@@ -74,7 +75,7 @@ class _DepthwiseEmitter:
         self.dtype, self.item, self.line_channels = spec.x.dtype, spec.item_bytes, spec.line_channels
         self.window = DepthwiseWindow(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3], self.dtype)
         self.lanes = vector_lanes(machine, self.dtype)
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
         pixels, self.vectors = tile_of(spec, machine)

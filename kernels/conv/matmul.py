@@ -10,7 +10,16 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import (
+    address,
+    const,
+    finish_rows,
+    kernel_function,
+    operand,
+    operands,
+    repeat,
+    scale_index,
+)
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, kept_terms
 from mavcg.kernels.conv.part_loops import block_channels, channel_blocks
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -179,7 +188,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
     """
     macro = macro if spec.products.rules.partial_sums else replace(macro, kc=None)
     _, b = kernel_function(module, spec, machine)
-    bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]
+    bases = [*operands(b, "a", "b", "out")]
     bias = operand(b, 3, "bias") if spec.bias else None
     if spec.residual_strides is not None:
         bases.append(operand(b, 3 + spec.bias, "residual"))

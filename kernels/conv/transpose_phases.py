@@ -13,6 +13,7 @@ from mavcg.kernels.builder.emit import (
     const,
     load_vector,
     operand,
+    operands,
     repeat,
     scale_index,
     store_vector,
@@ -105,7 +106,7 @@ class RowsOfPixels(ABC):
     def __init__(self, b: ir.IRBuilder, spec: ConvTranspose2d, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
         self.item, self.lanes = spec.item_bytes, vector_lanes(machine, spec.x.dtype)
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.scratch = b.function.args[3]
         self.in_ch, self.out_ch = spec.x.shape[3] // spec.groups, spec.out.shape[3] // spec.groups

@@ -12,6 +12,7 @@ from mavcg.kernels.builder.emit import (
     const,
     kernel_function,
     operand,
+    operands,
     repeat,
     repeat_tiles,
     scale_index,
@@ -135,7 +136,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
         self.b, self.spec, self.machine, self.macro, self.endings = b, spec, machine, macro, endings
         self.form = spec.form(machine)
         self.run = spec.run
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.residual_view: View = getattr(spec, "residual", None) or spec.out
 
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:

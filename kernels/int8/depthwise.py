@@ -20,6 +20,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     note_tile,
     operand,
+    operands,
     repeat,
     repeat_tiles,
     scale_index,
@@ -141,7 +142,7 @@ class _Int8DepthwiseEmitter:
         self.in_column = spec.single_pixels
         spec = transpose_image(spec) if self.in_column else spec
         self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         # NEON multiplies i8; x86 widens i8 and u8 alike before it multiplies.
         self.endings = endings(b, spec, machine, self.arm or spec.x.dtype == "i8")
         self.residual_view: View = getattr(spec, "residual", None) or spec.out

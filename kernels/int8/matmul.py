@@ -16,7 +16,7 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     kernel_function,
-    operand,
+    operands,
     repeat,
     scale_index,
     splat,
@@ -93,7 +93,7 @@ def emit_qmatmul(module: ir.Module, spec: QMatMul, machine: Machine) -> ir.Funct
     """Emit the product: vectors of columns if these are contiguous, else one column after the other."""
     _, b = kernel_function(module, spec, machine)
     names = ("a", "b", "out", "bias", "multiplier", *(("shift",) if spec.shift else ()))
-    bases = [operand(b, i, name) for i, name in enumerate(names)]
+    bases = operands(b, *names)
     beside = spec.n == 1 or (spec.b_strides[-1] == 1 and spec.out_strides[-1] == 1)
     lanes = machine.vector_bytes // 4 if beside and spec.n > 1 else 1
     a_step, b_step = spec.a_strides[-1], spec.b_strides[-2]

@@ -26,7 +26,7 @@ from mavcg.kernels.builder.emit import (
     f32_splat,
     kernel_function,
     load_vector,
-    operand,
+    operands,
     repeat,
     scale_index,
     splat,
@@ -121,7 +121,7 @@ class _ForeignProductEmitter:
     def __init__(self, b: ir.IRBuilder, spec: ForeignProduct, machine: Machine) -> None:
         self.b, self.spec, self.lanes = b, spec, lanes_f32(machine)
         self.first, self.end = b.function.args[1:3]
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "inputs", "weights", "out")
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
 
     def each_row(self, body: Callable[[Value, Value, Value, int], None]) -> None:

@@ -14,7 +14,7 @@ from mavcg.kernels.builder.emit import (
     element,
     kernel_function,
     load_vector,
-    operand,
+    operands,
     repeat,
     scale_index,
     store_vector,
@@ -123,7 +123,7 @@ def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Fun
 
         repeat(b, line.begin, line.end(b), emit_element, "element")
 
-    pointers = [operand(b, i, name) for i, name in enumerate(("x", "indices", "out"))]
+    pointers = operands(b, "x", "indices", "out")
     nest_rows(b, spec.nest, pointers, sizes, lines if (x_step, index_step, out_step) == (1, 0, 1) else singly, nest)
     b.ret_void()
     return function
@@ -158,7 +158,7 @@ def _lower_lookup(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 def emit_lookup(module: ir.Module, spec: LookupSpec, machine: Machine) -> ir.Function:
     """Emit a table look-up: NEON has 16 look-ups per instruction in registers; on other targets each is a load."""
     function, b = kernel_function(module, spec, machine)
-    x, table, out = (operand(b, i, name) for i, name in enumerate(("x", "table", "out")))
+    x, table, out = operands(b, "x", "table", "out")
     steps = [strides[-1] for strides in spec.nest.strides]
     flip = 0x80 if spec.signed else 0
     in_registers = machine.arch == "aarch64" and steps == [1, 1]

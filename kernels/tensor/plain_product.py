@@ -23,6 +23,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     number,
     operand,
+    operands,
     repeat,
     scale_index,
 )
@@ -162,7 +163,7 @@ def emit_plain_product(module: ir.Module, spec: PlainProduct, machine: Machine) 
     """Emit the loops: one accumulator, one product per iteration, in the order of the inner dimensions."""
     _, b = kernel_function(module, spec, machine)
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
-    pointers = [operand(b, i, name) for i, name in enumerate(("a", "w", "out"))]
+    pointers = [*operands(b, "a", "w", "out")]
     steps = [[getattr(d, name) for d in spec.outer] for name in ("a", "w", "out")]
     for present, name in ((spec.bias, "bias"), (spec.residual, "residual")):
         if present:

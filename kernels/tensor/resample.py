@@ -18,7 +18,7 @@ from mavcg.kernels.builder.emit import (
     for_range,
     kernel_function,
     load_vector,
-    operand,
+    operands,
     repeat,
     scale_index,
     splat,
@@ -107,7 +107,7 @@ def emit_resample(module: ir.Module, spec: ResampleSpec, machine: Machine) -> ir
     innermost."""
     function, b = kernel_function(module, spec, machine)
     emitter = _ResampleEmitter(b, spec, machine.vector_bytes // spec.size)
-    pointers = [operand(b, i, name) for i, name in enumerate(("x", "index", "weight", "out"))]
+    pointers = operands(b, "x", "index", "weight", "out")
     by_vectors = [strides[-1] for strides in spec.nest.strides] == [1, 0, 0, 1] and spec.taps > 0
     sizes = (spec.size, F32_BYTES, F32_BYTES, spec.size)
     nest_rows(b, spec.nest, pointers, sizes, emitter.by_vectors if by_vectors else emitter.by_elements)

@@ -25,7 +25,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     length_times,
     load_vector,
-    operand,
+    operands,
     repeat,
     scale_index,
     store_vector,
@@ -154,7 +154,7 @@ def emit_flat_index(module: ir.Module, spec: FlatIndexSpec, machine: Machine) ->
     after the step.
     """
     function, b = kernel_function(module, spec, machine)
-    indices, out, fault = (operand(b, i, name) for i, name in enumerate(("indices", "out", "fault")))
+    indices, out, fault = operands(b, "indices", "out", "fault")
     typ, size = ir.IntType(spec.index_bytes * 8), spec.index_bytes
 
     def offset_at(at: list[ir.Value], strides: tuple[int, ...]) -> ir.Value:
@@ -217,7 +217,7 @@ def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing:
 def emit_scatter(module: ir.Module, spec: ScatterSpec, machine: Machine) -> ir.Function:
     """Emit a scatter: each row of work visits all indices in order, so that the last of equal indices wins."""
     function, b = kernel_function(module, spec, machine)
-    indices, updates, out = (operand(b, i, name) for i, name in enumerate(("indices", "updates", "out")))
+    indices, updates, out = operands(b, "indices", "updates", "out")
     count = length_times(b, 3, spec.per_index) if spec.per_index else const(spec.count)
     moved = spec.reduction == "none"
     typ = TYPES[spec.dtype]

@@ -14,7 +14,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     load_vector,
     note_tile,
-    operand,
+    operands,
     repeat,
     repeat_tiles,
     scale_index,
@@ -115,7 +115,7 @@ class _DepthwiseChannelsEmitter:
 
     def __init__(self, b: ir.IRBuilder, spec: DepthwiseChannels, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
         blocks = [image.block for image in (spec.x, spec.out) if image.layout is Layout.CHWC]
         self.lanes = lanes_of(machine, min(blocks, default=machine.vector_bytes))

@@ -16,7 +16,7 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     kernel_function,
     note_tile,
-    operand,
+    operands,
     repeat_tiles,
     scale_index,
 )
@@ -73,7 +73,7 @@ class _DirectEmitter:
 
     def __init__(self, b: ir.IRBuilder, spec: DirectConv, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
         self.lanes = lanes_of(machine, spec.panel) if spec.along is VectorAxis.CHANNELS else lanes_f32(machine)
 

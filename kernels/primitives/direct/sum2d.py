@@ -20,7 +20,7 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     fma,
     kernel_function,
-    operand,
+    operands,
     repeat,
     scale_index,
     splat,
@@ -114,7 +114,7 @@ class _Sum2dEmitter:
 
     def __init__(self, b: ir.IRBuilder, spec: SumOfChannels, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
         self.lanes = lanes_f32(machine) if spec.columns else 1
 

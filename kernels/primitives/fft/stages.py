@@ -15,6 +15,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     load_vector,
     operand,
+    operands,
     repeat,
     scale_index,
     store_vector,
@@ -91,7 +92,7 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
 def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
     _, b = kernel_function(module, spec, machine)
-    inputs, weights, outputs = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "outputs")))
+    inputs, weights, outputs = operands(b, "inputs", "weights", "outputs")
     t, s = spec.transforms, spec.transforms.scenario
     levels = Sum(((s.k, s.dilation * t.in_row_bytes), (2 * t.in_channels, F32_BYTES)))
     product = packed_product(2 * s.out_h, t.out_channels, levels, t.in_row_bytes // 2, t.out_row_bytes // 2)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operands, repeat, scale_index
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2.patches import Patches, PixelRegion, emit_patches
@@ -140,7 +140,7 @@ class _PatchProductEmitter:
 
     def __init__(self, b: ir.IRBuilder, spec: PatchProduct, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
-        self.source, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("source", "weights", "out")))
+        self.source, self.w, self.out = operands(b, "source", "weights", "out")
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
 
     def row(self, index: Value) -> None:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operands, repeat, scale_index
 from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands, transpose_work
@@ -158,7 +158,7 @@ class _TapProductEmitter:
 
     def __init__(self, b: ir.IRBuilder, spec: TapProducts, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.x, self.w, self.out = operands(b, "x", "weights", "out")
         bias, residual = epilogue_operands(b, spec.epilogue, 3)
         self.outputs = OutputRows(b, machine, spec.out, spec.epilogue, self.out, bias, residual)
 

@@ -23,7 +23,7 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     fma,
     kernel_function,
-    operand,
+    operands,
     repeat,
     scale_index,
     splat,
@@ -150,7 +150,7 @@ class _SparseProductEmitter:
     def __init__(self, b: ir.IRBuilder, spec: SparseProduct, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
         self.lanes = lanes_f32(machine)
-        self.inputs, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "out")))
+        self.inputs, self.w, self.out = operands(b, "inputs", "weights", "out")
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
         self.entries = address(b, self.w, (spec.blocks + 1) * F32_BYTES, "entries")
 

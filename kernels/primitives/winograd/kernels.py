@@ -4,7 +4,16 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import (
+    address,
+    const,
+    finish_rows,
+    kernel_function,
+    operand,
+    operands,
+    repeat,
+    scale_index,
+)
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.primitives.winograd.input_transform import InputTransform
 from mavcg.kernels.primitives.winograd.output_transform import OutputTransform, WinogradEpilogue
@@ -27,7 +36,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
     """Emit the single kernel that transforms, multiplies and transforms back."""
     function, b = kernel_function(module, spec, machine)
     tiles, patch = spec.tiles, function.args[3]
-    x, weights, out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+    x, weights, out = operands(b, "x", "weights", "out")
     epilogue, residual = _epilogue(b, spec, 3)
     inputs, sums = spec.inputs, spec.sums
     transform = InputTransform(b, machine, tiles, spec.x, patch, ahead=True)
@@ -100,7 +109,7 @@ def emit_products(module: ir.Module, spec: WinogradProducts, machine: Machine) -
     """Emit the second of three kernels, the products."""
     _, b = kernel_function(module, spec, machine)
     tiles, inputs, sums = spec.tiles, spec.inputs, spec.sums
-    v, weights, target = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "sums")))
+    v, weights, target = operands(b, "inputs", "weights", "sums")
     product = WinogradProduct(b, machine, tiles, inputs, sums, tiles.count)
     per_plane = -(-tiles.out_ch // spec.chunk)
     rest = tiles.out_ch % spec.chunk
