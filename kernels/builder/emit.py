@@ -114,12 +114,12 @@ def operands(b: ir.IRBuilder, *names: str) -> tuple[ir.Value, ...]:
     return tuple(operand(b, index, name) for index, name in enumerate(names))
 
 
-@lru_cache(16384, typed=True)  # a bool is printed differently
 def row_count(b: ir.IRBuilder, index: int) -> ir.Value:
     """Return a count of the run, operand number `index`, as i64."""
     return b.zext(b.load(operand(b, index, "count_word"), align=4, typ=I32), I64, name="count")
 
 
+@lru_cache(16384, typed=True)  # a bool is printed differently
 def const(value: int, typ: ir.Type = I64) -> ir.Constant:
     """Return an integer constant."""
     return ir.Constant(typ, value)

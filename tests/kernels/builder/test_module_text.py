@@ -23,6 +23,7 @@ from mavcg.kernels.builder.emit import (
     element,
     fma,
     load_vector,
+    row_count,
     splat,
     vector,
 )
@@ -62,6 +63,15 @@ def test_a_released_module_is_freed_without_the_garbage_collector() -> None:
         assert [freed() for freed in last_instructions] == [None] * len(last_instructions)
     finally:
         gc.enable()
+
+
+def test_a_count_of_a_run_keeps_no_module() -> None:
+    module, function, b = begin()
+    row_count(b, 0)
+    kept = weakref.ref(function)
+    del module, function, b
+    gc.collect()
+    assert kept() is None
 
 
 def test_every_form_is_printed_as_by_llvmlite() -> None:
