@@ -16,7 +16,7 @@ from mavcg.files.worker_processes import run_tasks
 from mavcg.model.kernel_levels import library_kernels
 from mavcg.model.link import selector_task_of
 from mavcg.model.model import packing_task
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, code_context
 from mavcg.model.note import model_note
 from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
@@ -63,13 +63,14 @@ def build_application(
     specs = tuple(dict.fromkeys(spec for network in networks for spec in network.specs))
     tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
     with scratch_folder("mavcg-app-") as folder:
+        context = code_context(request, folder, progress)
         shared_tasks = [application_task(application_tables(application), request.target, folder)]
         for number, network in enumerate(networks):
             own = folder / f"network-{number}"
             own.mkdir()
-            shared_tasks.append(packing_task(network, request, own))
-        kernels, shared = library_kernels(specs, networks[0].machines, tiles, request, folder, progress, shared_tasks)
-        last = [selector_task_of(kernels, request, folder)]
+            shared_tasks.append(packing_task(network, request.target, own))
+        kernels, shared = library_kernels(specs, networks[0].machines, tiles, context, shared_tasks)
+        last = [selector_task_of(kernels, request.target, folder)]
         for number, network in enumerate(networks):
             options = EngineOptions(
                 request.threads,

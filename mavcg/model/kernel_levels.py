@@ -16,7 +16,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import ALL_LEVELS, NO_LEVELS, lower_levels
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.model.model_request import ModelRequest, Progress
+from mavcg.model.model_request import CodeContext
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.kernel_versions import KernelNeeds, level_label, needs_of_versions
 from mavcg.runtime.machines import machines_for
@@ -42,32 +42,28 @@ def library_kernels(
     specs: Sequence[KernelSpec],
     machines: Mapping[str, Machine],
     tiles: TilePlan,
-    request: ModelRequest,
-    folder: Path,
-    progress: Progress,
+    context: CodeContext,
     beside: Sequence[Task[Path]] = (),
 ) -> tuple[KernelCode, list[Path]]:
-    """Compile a library's kernels in `folder`, and run the tasks beside; return the code, and the tasks' results.
+    """Compile a library's kernels, and run the tasks beside; return the code, and the tasks' results.
 
-    machines: of generic and the request's cores, by label. Raises: ToolError with the compiler's message.
+    machines: of generic and the cores, by label. Raises: ToolError with the compiler's message.
     """
-    tasks = kernel_tasks(specs, machines, request.cores, request.target, folder, request.tuning, tiles)
-    results: list[Any] = run_tasks([*beside, *tasks], request.workers, progress)
-    code = kernel_code(results[len(beside) :], machines, tiles, request.cores)
-    return with_levels(code, specs, machines, request, folder, progress), results[: len(beside)]
+    tasks = kernel_tasks(specs, machines, context.cores, context.target, context.folder, context.tuning, tiles)
+    results: list[Any] = run_tasks([*beside, *tasks], context.workers, context.progress)
+    code = kernel_code(results[len(beside) :], machines, tiles, context.cores)
+    return with_levels(code, specs, machines, context), results[: len(beside)]
 
 
 def with_levels(
     code: KernelCode,
     specs: Sequence[KernelSpec],
     machines: Mapping[str, Machine],
-    request: ModelRequest,
-    folder: Path,
-    progress: Progress,
+    context: CodeContext,
 ) -> KernelCode:
     """Return a library's code with the requested feature levels. Arguments, Raises: as library_kernels."""
-    while levels := next_levels(code.needs, code.cores, machines[GENERIC], request.target, request.levels):
-        code = _with_next_levels(code, levels, specs, machines, request, folder, progress)
+    while levels := next_levels(code.needs, code.cores, machines[GENERIC], context.target, context.levels):
+        code = _with_next_levels(code, levels, specs, machines, context)
     return code
 
 
@@ -138,9 +134,7 @@ def _with_next_levels(
     levels: Sequence[NewLevel],
     specs: Sequence[KernelSpec],
     machines: Mapping[str, Machine],
-    request: ModelRequest,
-    folder: Path,
-    progress: Progress,
+    context: CodeContext,
 ) -> KernelCode:
     """Return the code with these levels, their kernels compiled."""
     tasks, of_levels, tiles = [], dict[str, Machine](), dict(code.plan.tiles)
@@ -153,8 +147,8 @@ def _with_next_levels(
         planned = {(kernel_name(spec), label): code.plan.of(kernel_name(spec), source) for spec in own}
         tiles |= {key: macro for key, macro in planned.items() if macro is not None}
         one = {label: level.machine}
-        tasks += kernel_tasks(own, one, [level.core], request.target, folder, request.tuning, TilePlan(tiles))
-    made = kernel_code(run_tasks(tasks, request.workers, progress), of_levels, TilePlan(tiles))
+        tasks += kernel_tasks(own, one, [level.core], context.target, context.folder, context.tuning, TilePlan(tiles))
+    made = kernel_code(run_tasks(tasks, context.workers, context.progress), of_levels, TilePlan(tiles))
     cores = with_new_levels(code.cores, levels)
     all_tiles = {**code.tiles, **made.tiles}
     return KernelCode(

@@ -13,7 +13,7 @@ from mavcg.files.worker_processes import Task
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
-from mavcg.model.model_request import ModelRequest, Progress
+from mavcg.model.model_request import CodeContext, ModelRequest, Progress
 from mavcg.model.note import model_note
 from mavcg.model.precision import needs_half_cores, precision_json, used_precision
 from mavcg.objects.inspection import loaded_bytes, note_assembly
@@ -59,14 +59,13 @@ def link_model(
     parts: Sequence[Path],
     kernels: KernelCode,
     facts: Mapping[str, Any],
-    folder: Path,
+    context: CodeContext,
     started: float,
-    progress: Progress,
 ) -> ModelResult:
     """Link a library from its objects, and write its header and other companion files beside it.
 
-    parts: objects of constants, selector and engine. facts: made_with of the model's file. folder: for the note's
-    object. started: by time.monotonic. Raises: ToolError.
+    parts: objects of constants, selector and engine. facts: made_with of the model's file. started: by
+    time.monotonic. Raises: ToolError.
     """
     dump("generate_code", kernels)
     dump("pack_weights", f"{len(plan.memory.constants)} constants, {plan.memory.constants_bytes} bytes\n")
@@ -74,7 +73,7 @@ def link_model(
         "precision": precision_json(plan, request.precision, request.cores),
         "made_with": facts,
     }
-    link_with_note((*kernels.objects, *parts), note, request, folder, progress)
+    link_with_note((*kernels.objects, *parts), note, request, context.folder, context.progress)
     companions = write_companions(plan.program, request.output, request.threads)
     if request.aar is not None:
         name, version = library_stem(request.output), program_version(plan.program)
@@ -94,10 +93,9 @@ def link_model(
     )
 
 
-def selector_task_of(kernels: KernelCode, request: ModelRequest, folder: Path) -> Task[Path]:
+def selector_task_of(kernels: KernelCode, target: Target, folder: Path) -> Task[Path]:
     """Return the task that compiles the selector, which knows what the kernels' versions need."""
-    all_cores = load_cores(request.target.arch)
-    return selector_task(kernels.needs, kernels.core_set, all_cores, request.target, folder)
+    return selector_task(kernels.needs, kernels.core_set, load_cores(target.arch), target, folder)
 
 
 def engine_options(plan: Plan, request: ModelRequest) -> EngineOptions:

@@ -15,12 +15,14 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
 from mavcg.model.kernel_levels import library_kernels
 from mavcg.model.link import ModelResult, engine_options, link_model, selector_task_of
-from mavcg.model.model_request import ModelRequest, Progress
+from mavcg.model.model_request import CodeContext, ModelRequest, Progress, code_context
 from mavcg.model.stages import plan_model
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import constants_task, engine_task
 from mavcg.runtime.model_header import constants_symbol
+from mavcg.runtime.model_text import EngineOptions
+from mavcg.toolchain.target import Target
 
 
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
@@ -33,24 +35,24 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         early: list[Task[Any]] = [Task("hashing the model", partial(made_with, request.model))]
         with started_tasks(early, 1 if request.workers > 1 else 0) as early_results:
             plan = plan_model(request, name, progress)
-            packing = packing_task(plan, request, folder)
-            kernels, weights = library_kernels(
-                plan.specs, plan.machines, plan.tiles, request, folder, progress, [packing]
-            )
-            parts = (*weights, *run_tasks(part_tasks(plan, kernels, request, folder), request.workers, progress))
+            context = code_context(request, folder, progress)
+            packing = packing_task(plan, request.target, folder)
+            kernels, weights = library_kernels(plan.specs, plan.machines, plan.tiles, context, [packing])
+            tasks = part_tasks(plan, kernels, engine_options(plan, request), context)
+            parts = (*weights, *run_tasks(tasks, request.workers, progress))
             [facts] = early_results()
-        return link_model(plan, request, parts, kernels, facts, folder, started, progress)
+        return link_model(plan, request, parts, kernels, facts, context, started)
 
 
-def packing_task(plan: Plan, request: ModelRequest, folder: Path) -> Task[Path]:
+def packing_task(plan: Plan, target: Target, folder: Path) -> Task[Path]:
     """Return the task that packs a model's weights into an object."""
     pack = partial(packed_weights, plan.memory, plan.lowered.graph.constants)
     program, symbol = plan.program, constants_symbol(plan.program)
-    return constants_task(pack, program.constants_bytes, symbol, request.target, folder, f"model {program.name}")
+    return constants_task(pack, program.constants_bytes, symbol, target, folder, f"model {program.name}")
 
 
-def part_tasks(plan: Plan, kernels: KernelCode, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
+def part_tasks(plan: Plan, kernels: KernelCode, options: EngineOptions, context: CodeContext) -> tuple[Task[Path], ...]:
     """Return the tasks that compile what depends on the kernels' versions: the selector and the engine."""
-    options = engine_options(plan, request)
-    engine = engine_task(plan.program, kernels.needs, kernels.core_set, request.target, folder, options)
-    return selector_task_of(kernels, request, folder), engine
+    target, folder = context.target, context.folder
+    engine = engine_task(plan.program, kernels.needs, kernels.core_set, target, folder, options)
+    return selector_task_of(kernels, target, folder), engine

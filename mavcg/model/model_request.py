@@ -104,6 +104,27 @@ class PlanContext:
     stored_weights: str = ""
 
 
+@dataclass(frozen=True)
+class CodeContext:
+    """The inputs of code generation beside the plan.
+
+    cores, target, tuning, levels, workers: as in ModelRequest. folder: where objects are written.
+    """
+
+    cores: tuple[Core, ...]
+    target: Target
+    tuning: Tuning
+    levels: str
+    workers: int
+    folder: Path
+    progress: Progress
+
+
+def code_context(request: ModelRequest, folder: Path, progress: Progress) -> CodeContext:
+    """Return what code generation needs of a request for a library."""
+    return CodeContext(request.cores, request.target, request.tuning, request.levels, request.workers, folder, progress)
+
+
 def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
     """Return what the stages need of a request for a library. Raises: MavcgError as board_model."""
     board = board_model(request.cores, request.target, request.board)

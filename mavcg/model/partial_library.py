@@ -15,7 +15,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.model.dump import dump
 from mavcg.model.kernel_levels import library_kernels
 from mavcg.model.link import engine_options, link_with_note, selector_task_of
-from mavcg.model.model_request import ModelRequest, PlanContext
+from mavcg.model.model_request import ModelRequest, PlanContext, code_context
 from mavcg.model.note import model_note
 from mavcg.model.stages import LAY_OUT, run_stages
 from mavcg.runtime.companions import library_stem
@@ -87,8 +87,8 @@ def link_parts(
             else drop_in_task(parts_text(build.output.name, parts, file, model_files), build.target, folder),
             constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
         ]
-        kernels, shared = library_kernels(specs, machines, tiles, build, folder, context.progress, beside)
-        last = [selector_task_of(kernels, build, folder), *_engine_tasks(build, planned, kernels, folder)]
+        kernels, shared = library_kernels(specs, machines, tiles, code_context(build, folder, context.progress), beside)
+        last = [selector_task_of(kernels, build.target, folder), *_engine_tasks(build, planned, kernels, folder)]
         engines = run_tasks(last, build.workers, context.progress)
         dump("generate_code", kernels)
         notes = [model_note(model, kernels) for model in planned]

@@ -29,9 +29,9 @@ from mavcg.files.worker_processes import run_tasks
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lab.jobs.remote_tasks import is_worker
 from mavcg.model.kernel_levels import with_levels
-from mavcg.model.link import link_model
+from mavcg.model.link import engine_options, link_model
 from mavcg.model.model import packing_task, part_tasks
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, code_context
 from mavcg.model.report import model_json
 from mavcg.model.stages import plan_model
 from mavcg.runtime.companions import library_stem
@@ -169,9 +169,11 @@ def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
                 kernels.append(module.kernel_object(path, ir.text))
             plan = library.plan
             code = kernel_code(kernels, plan.machines, plan.tiles, own.cores)
-            code = with_levels(code, plan.specs, plan.machines, own, objects, _quiet)
-            parts = run_tasks([packing_task(plan, own, objects), *part_tasks(plan, code, own, objects)], own.workers)
-            done = link_model(plan, own, parts, code, item.task.facts, objects, started, _quiet)
+            context = code_context(own, objects, _quiet)
+            code = with_levels(code, plan.specs, plan.machines, context)
+            engine = part_tasks(plan, code, engine_options(plan, own), context)
+            parts = run_tasks([packing_task(plan, own.target, objects), *engine], own.workers)
+            done = link_model(plan, own, parts, code, item.task.facts, context, started)
         except MavcgError as error:
             return Refusal(str(error))
         paths = (done.output, *done.companions)

@@ -17,7 +17,7 @@ from mavcg.hardware.extensions import hwcap_words
 from mavcg.hardware.feature_levels import ALL_LEVELS, MODELLED_LEVELS, NO_LEVELS, parse_levels
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.model.kernel_levels import NewLevel, library_kernels, next_levels, with_new_levels
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, code_context
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.kernel_versions import needs_of_versions, versions_of
@@ -125,7 +125,7 @@ def test_every_extension_of_every_shipped_core_hidden_in_turn(tmp_path: Path) ->
     cores = tuple(core for core in CORES.values() if core.arch == "aarch64" and core.midr)
     specs = eight_bit_specs()
     request = ModelRequest(Path("g.onnx"), tmp_path / "g.so", ARM, cores, levels=MODELLED_LEVELS)
-    code, _ = library_kernels(specs, machines_for(cores, ARM), TilePlan(), request, tmp_path, print)
+    code, _ = library_kernels(specs, machines_for(cores, ARM), TilePlan(), code_context(request, tmp_path, print))
     needs = needs_of_versions(code.needs, code.core_set)
     core_set = code.core_set.with_needs(needs, private=True)
     ask = asker(core_set, tmp_path)
