@@ -40,7 +40,7 @@ def test_what_is_damaged_is_sound_at_first(networks: tuple[Seed, ...], tmp_path:
 
 
 @pytest.mark.parametrize("number", [80, pytest.param(200, marks=pytest.mark.long)])
-def test_many(networks: tuple[Seed, ...], number: int) -> None:
+def test_damaged_models_are_built_or_refused_without_a_fault(networks: tuple[Seed, ...], number: int) -> None:
     outcomes = list(fuzz(range(number), SEED, networks))
 
     assert faults(outcomes) == []

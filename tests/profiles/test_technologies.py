@@ -34,7 +34,7 @@ def test_ours_agrees_with_the_planners_energy() -> None:
         ('name        = "45nm"', "", "name: missing"),
     ],
 )
-def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_wrong_files_are_refused_with_a_reason(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "mine.toml"
     assert old in TEXT
     path.write_text(TEXT.replace(old, new))

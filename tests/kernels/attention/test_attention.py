@@ -155,7 +155,7 @@ def test_heads_that_lie_apart(assert_node: AssertNode) -> None:
     masked=st.sampled_from((None, (1, 1, 1, 1), (0, 1, 1, 1), (1, 1, 0, 1), (0, 0, 0, 1), (1, 0, 1, 1))),
     seed=st.integers(0, 99),
 )
-def test_random_attention(
+def test_random_attention_agrees_with_the_definition(
     assert_node: AssertNode,
     batch: int,
     tokens: int,

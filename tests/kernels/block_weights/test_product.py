@@ -113,7 +113,9 @@ def test_every_width_computes_the_same(assert_node: Any, case: tuple[Any, ...]) 
     st.tuples(st.booleans(), st.booleans(), st.booleans()),
     st.integers(0, 1 << 20),
 )
-def test_any_sizes(lines: int, depth: int, width: int, bits: int, block: int, ends: Any, seed: int) -> None:
+def test_products_of_any_sizes_have_the_same_bits_at_every_width(
+    lines: int, depth: int, width: int, bits: int, block: int, ends: Any, seed: int
+) -> None:
     inputs, attrs = inputs_of(np.random.default_rng(seed), (lines, depth, width, bits, block, *ends))
     graph = graph_of(inputs, attrs)
     results = [
@@ -229,7 +231,7 @@ def test_weights_of_the_run_are_refused() -> None:
         ({"block": 16}, r"w u8\[32,32\] where \[32, 32\] is needed|scales"),
     ],
 )
-def test_bad_nodes(changed: dict[str, Any], problem: str) -> None:
+def test_bad_nodes_are_refused_with_a_reason(changed: dict[str, Any], problem: str) -> None:
     inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
     with pytest.raises(MavcgError, match=f"node 'tested' .*({problem})"):
         graph_of(inputs, attrs | changed)

@@ -113,7 +113,9 @@ def test_channels_around_vectors(run_emitted: Any, channels: int) -> None:
         ((1, 1, 67, 8), (16, 1, 1, 8), {}),
     ],
 )
-def test_forms(run_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]) -> None:
+def test_convolutions_of_every_form_agree_with_the_definition(
+    run_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]
+) -> None:
     assert_conv(run_node, x, w, **more)
 
 
@@ -336,7 +338,7 @@ def test_pixels_inside_a_concatenation(run_node: Any) -> None:
 
 @settings(max_examples=examples(12, 3))
 @given(st.data())
-def test_any_shape(data: st.DataObject) -> None:
+def test_convolutions_of_any_shape_agree_with_the_definition(data: st.DataObject) -> None:
     machine = host_machines()[-1]
 
     def pick(low: int, high: int) -> int:

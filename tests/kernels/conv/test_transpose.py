@@ -68,7 +68,7 @@ def test_every_tap_is_in_one_phase(kernel: int, stride: int, dilation: int) -> N
 
 @settings(max_examples=8)
 @given(st.data())
-def test_any_shape(data: st.DataObject) -> None:
+def test_transposed_convolutions_of_any_shape_agree_with_the_definition(data: st.DataObject) -> None:
     from mavcg.graph import Graph, type_of
     from mavcg.ops import infer, make_node
     from mavcg.reference import evaluate

@@ -191,7 +191,9 @@ def test_small_weights_at_the_largest_inputs(assert_node: Any, most: int, terms:
         ((1, 1, 67, 8), (16, 1, 1, 8), {}),
     ],
 )
-def test_forms(assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]) -> None:
+def test_convolutions_of_every_form_agree_with_the_definition(
+    assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]
+) -> None:
     assert_conv(assert_node, x, w, **more)
 
 

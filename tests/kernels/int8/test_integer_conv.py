@@ -160,7 +160,9 @@ def test_the_largest_products_do_not_saturate(assert_node: Any, zero: int) -> No
         ((1, 9, 9, 70), (70, 3, 3, 1), {"groups": 70, "dilation": (2, 1), "kind": "small", "given": ("bias",)}),
     ],
 )
-def test_forms(assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]) -> None:
+def test_convolutions_of_every_form_agree_with_the_definition(
+    assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]
+) -> None:
     assert_integer(assert_node, "iconv2d", x, w, **more)
 
 
@@ -249,7 +251,7 @@ def node_of(weights: Array, **attrs: Any) -> tuple[Node, Graph]:
         (np.ones((0, 1, 2, 1), np.int16), {}, "its weights have no elements"),
     ],
 )
-def test_refusals(weights: Array, attrs: dict[str, Any], message: str) -> None:
+def test_what_is_not_supported_is_refused_with_a_reason(weights: Array, attrs: dict[str, Any], message: str) -> None:
     node, graph = node_of(weights, **attrs)
     views = {name: dense_view(kind) for name, kind in graph.types.items()}
     with pytest.raises(MavcgError, match=message):

@@ -29,7 +29,9 @@ def result(to: str, multiplier: float = 1.3) -> dict[str, Any]:
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("channels", [1, 8, 37, 1100])
 @pytest.mark.parametrize("axes", [(1, 2), (1,), (3,), (0, 1, 2, 3)])
-def test_mean(assert_node: AssertNode, dtype: str, channels: int, axes: tuple[int, ...]) -> None:
+def test_means_agree_with_the_definition(
+    assert_node: AssertNode, dtype: str, channels: int, axes: tuple[int, ...]
+) -> None:
     assert_node("qmean", (noise(dtype, 2, 3, 5, channels),), axes=axes, keepdims=len(axes) == 2, **result(dtype, 2.7))
 
 
@@ -51,7 +53,9 @@ def test_mean_in_views(assert_node: AssertNode, inside: Inside) -> None:
         {"kernel": (2, 3), "dilation": (3, 2), "pads": (2, 3, 1, 3)},
     ],
 )
-def test_average_pool(assert_node: AssertNode, dtype: str, channels: int, window: dict[str, Any]) -> None:
+def test_average_pools_agree_with_the_definition(
+    assert_node: AssertNode, dtype: str, channels: int, window: dict[str, Any]
+) -> None:
     assert_node("qavg_pool2d", (noise(dtype, 2, 7, 6, channels),), **window, **result("u8"))
 
 

@@ -66,7 +66,9 @@ def test_broadcasting(assert_node: AssertNode, a: tuple[int, ...], b: tuple[int,
 
 @settings(max_examples=8)
 @given(data=st.data())
-def test_any_shapes(assert_node: AssertNode, inside: Inside, data: st.DataObject) -> None:
+def test_operands_of_any_shapes_and_views_are_broadcast(
+    assert_node: AssertNode, inside: Inside, data: st.DataObject
+) -> None:
     shape = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=4))
     sides = [
         tuple(n if data.draw(st.booleans()) else 1 for n in shape)[data.draw(st.integers(0, len(shape) - 1)) :]

@@ -79,7 +79,7 @@ def test_inputs_run_first_where_they_are_left_out() -> None:
         ("l1 l2 l3 l4 l5 l5", "layer 'l5' runs 2 times"),
     ],
 )
-def test_faults(text: str, words: str) -> None:
+def test_faults_are_refused_with_their_line(text: str, words: str) -> None:
     with pytest.raises(MavcgError) as error:
         given(text)
 

@@ -125,7 +125,7 @@ def test_memory_shared_by_networks_that_run_together_shows() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_random_applications(seed: int) -> None:
+def test_random_applications_are_sound(seed: int) -> None:
     assert_application_is_sound(seed)
 
 

@@ -55,7 +55,7 @@ def test_names_of_models() -> None:
         ("[" * 60 + "a" + "]" * 60, "is in more than 50 brackets"),
     ],
 )
-def test_faults(text: str, words: str) -> None:
+def test_faults_of_the_notation_are_refused_with_a_reason(text: str, words: str) -> None:
     with pytest.raises(ScheduleTextError) as error:
         parse_schedule(text)
 

@@ -20,7 +20,7 @@ def assert_random_schedule_is_sound(seed: int) -> None:
 
 # 1340: a layer writes rows that its reader skips after that reader's last phase.
 @pytest.mark.parametrize("seed", [*range(60), 1340])
-def test_random_applications(seed: int) -> None:
+def test_schedules_of_random_applications_are_sound(seed: int) -> None:
     assert_random_schedule_is_sound(seed)
 
 

@@ -83,7 +83,7 @@ def test_version(mavcg: Any) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["build", "--nonsense"], ["build", "--cores"]])
-def test_usage_errors(mavcg: Any, here: Path, arguments: list[str]) -> None:
+def test_unknown_words_end_with_status_2_and_no_output(mavcg: Any, here: Path, arguments: list[str]) -> None:
     ended = mavcg(*arguments)
     assert ended.status == 2 and ended.stdout == ""
     assert "Error: " in ended.stderr and "pytest" not in ended.stderr

@@ -147,7 +147,7 @@ def test_nothing_hot_builds_nothing(mavcg: Any, perf: str, core: str, project: P
         ("x", "x", ("--runner", "carrier-pigeon"), "--runner carrier-pigeon: is not a runner"),
     ],
 )
-def test_bad_input(
+def test_bad_input_is_refused_with_a_reason(
     mavcg: Any, perf: str, core: str, project: Path, old: str, new: str, arguments: tuple[str, ...], words: str
 ) -> None:
     if old != new:

@@ -136,7 +136,9 @@ def test_every_stage_is_dumped_and_a_name_that_is_none_is_said(
         (["--tune", "sometimes"], ["sometimes"]),
     ],
 )
-def test_bad_options(mavcg: Any, tiny_onnx: Path, here: Path, options: list[str], words: list[str]) -> None:
+def test_bad_options_are_refused_with_a_reason(
+    mavcg: Any, tiny_onnx: Path, here: Path, options: list[str], words: list[str]
+) -> None:
     (here / "folder.so").mkdir()
     with_cores = [] if {"--board", "--cores"} & set(options) else ["--cores", "generic"]
     ended = mavcg("build", tiny_onnx, *with_cores, *options)
@@ -215,7 +217,7 @@ def test_a_loop_that_the_run_counts_needs_one_whole_plan(mavcg: Any, here: Path)
     refused(tight, here, "the_loop", "Loop", "known only")
 
 
-def test_results(tiny_library: Path, tiny_onnx: Path) -> None:
+def test_the_librarys_results_are_onnxruntimes(tiny_library: Path, tiny_onnx: Path) -> None:
     ort = pytest.importorskip("onnxruntime")
     from mavcg.runtime.loading import load
 

@@ -272,7 +272,7 @@ def test_hybrid_processor_is_named_by_its_model(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("cpus", "text"), [((), ""), ((3,), "3"), ((0, 1, 2, 3, 6), "0-3,6"), ((5, 4), "4-5"), ((0, 2), "0,2")]
 )
-def test_cpu_ranges(cpus: tuple[int, ...], text: str) -> None:
+def test_cpus_are_written_as_ranges(cpus: tuple[int, ...], text: str) -> None:
     assert cpu_ranges(cpus) == text
 
 

@@ -131,7 +131,7 @@ def test_a_function_without_loops(mavcg: Any, dot_file: Path) -> None:
         (["dot.s", "--core", "cortex-a55", "--set", "a=3"], "does not have the form"),
     ],
 )
-def test_bad_input(mavcg: Any, dot_file: Path, arguments: list[str], words: str) -> None:
+def test_bad_input_is_refused_with_a_reason(mavcg: Any, dot_file: Path, arguments: list[str], words: str) -> None:
     (dot_file.parent / "bad.s").write_text("\tfrob x0\n")
     if arguments[0] == "x86.o":
         (dot_file.parent / "x86.s").write_text("\t.globl f\nf:\n\tret\n")

@@ -197,7 +197,7 @@ def test_what_cannot_be_drawn_is_an_error(mavcg: Any, dot_file: Path) -> None:
         (["dot.s", "dot", "--core", "cortex-a55", "--svg", "none/dot.svg"], "the folder none is not there"),
     ],
 )
-def test_bad_input(mavcg: Any, dot_file: Path, arguments: list[str], words: str) -> None:
+def test_bad_input_is_refused_with_a_reason(mavcg: Any, dot_file: Path, arguments: list[str], words: str) -> None:
     done = mavcg("explain", *arguments)
 
     assert done.status == 2 and words in done.stderr and done.stdout == "", done.stderr

@@ -109,6 +109,8 @@ def test_what_has_to_be_filled_in_is_said(mavcg: Any, here: Path) -> None:
         (["--board", "exynos982"], "--board exynos982: no such board; did you mean exynos9820"),
     ],
 )
-def test_faults(mavcg: Any, here: Path, words: list[str], message: str) -> None:
+def test_options_that_do_not_fit_are_refused_and_write_nothing(
+    mavcg: Any, here: Path, words: list[str], message: str
+) -> None:
     ended = mavcg("init", *words)
     assert ended.status == 2 and message in ended.stderr and list(here.iterdir()) == []

@@ -86,7 +86,9 @@ def test_table_for_people(mavcg: Any, library: Path, cores: Sequence[str]) -> No
     ],
 )
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_errors(mavcg: Any, here: Path, name: str, message: str, more: tuple[str, ...]) -> None:
+def test_a_file_that_is_no_library_is_refused_in_one_line(
+    mavcg: Any, here: Path, name: str, message: str, more: tuple[str, ...]
+) -> None:
     (here / "text").write_text("not a library")
     (here / "empty").write_text("")
     ended = mavcg("inspect", name, *more)

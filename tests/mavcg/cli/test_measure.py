@@ -271,7 +271,9 @@ def test_no_perf(mavcg: Any, library: Path, as_cores: Any, monkeypatch: pytest.M
         (["LIB", "--runs", "0", "--", "true"], "Invalid value for '--runs'"),
     ],
 )
-def test_errors(mavcg: Any, library: Path, as_cores: Any, arguments: list[str], message: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_with_a_reason(
+    mavcg: Any, library: Path, as_cores: Any, arguments: list[str], message: str
+) -> None:
     as_cores(0)
     ended = mavcg("measure", *(str(library) if a == "LIB" else a for a in arguments))
     assert ended.status == 2 and ended.stdout == ""
@@ -351,7 +353,7 @@ def test_cpus_that_may_not_be_used_are_told() -> None:
         measurable_groups(SHARED, detected("b", "b", None), frozenset({2}))
 
 
-def test_machine_in_words(tmp_path: Path) -> None:
+def test_a_machine_is_described_by_board_cpus_clock_and_governor(tmp_path: Path) -> None:
     clock = tmp_path / "sys/devices/system/cpu/cpu4/cpufreq"
     clock.mkdir(parents=True)
     (clock / "scaling_max_freq").write_text("2314000\n")

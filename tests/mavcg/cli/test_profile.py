@@ -125,7 +125,7 @@ def test_plot(script: Path, tmp_path: Path) -> None:
         (["--", "./no-such-program"], "./no-such-program: program not found"),
     ],
 )
-def test_errors(script: Path, arguments: list[str], error: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_with_a_reason(script: Path, arguments: list[str], error: str) -> None:
     result = run(*(str(script) if argument == "SCRIPT" else argument for argument in arguments))
     assert isinstance(result.exception, MavcgError)
     assert error in str(result.exception) and result.stdout == ""

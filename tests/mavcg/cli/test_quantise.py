@@ -54,7 +54,9 @@ def test_the_report_names_layers_and_points(mavcg: Any, files: Path, monkeypatch
         (("network.onnx", "--board", "none"), "none"),
     ],
 )
-def test_refusals(mavcg: Any, files: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_arguments_that_do_not_fit_are_refused_with_a_reason(
+    mavcg: Any, files: Path, arguments: tuple[str, ...], words: str
+) -> None:
     done = mavcg(
         "quantise", *arguments, "--inputs", "samples", *(() if "--board" in arguments else ("--board", "rk3588"))
     )

@@ -242,7 +242,7 @@ def test_garbled_input_is_an_error_with_its_place(
         (["--core", "cortex-a55"], "-o"),
     ],
 )
-def test_bad_options(mavcg: Any, dot: Path, arguments: list[str], words: str) -> None:
+def test_bad_options_are_refused_with_a_reason(mavcg: Any, dot: Path, arguments: list[str], words: str) -> None:
     os.symlink("dot.S", "link.S")
     before = dot.read_text()
     done = mavcg("tune-asm", "dot.S", *arguments)

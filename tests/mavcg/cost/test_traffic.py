@@ -85,7 +85,7 @@ def tilings(draw: DrawFn, least_trips: int) -> tuple[ConvLayer, Tiling]:
         (Dataflow.OUTPUT, (4, 2, 1)),
     ],
 )
-def test_by_hand(dataflow: Dataflow, reloads: tuple[int, int, int]) -> None:
+def test_bytes_are_those_worked_out_by_hand(dataflow: Dataflow, reloads: tuple[int, int, int]) -> None:
     in_bytes, weight_bytes, out_bytes = 4 * 512 * 28 * 28, 4 * 512 * 512 * 9, 4 * 512 * 28 * 28
     moved = traffic(NINTH, Tiling(CUT, dataflow))
     assert moved == Traffic(in_bytes * reloads[0], weight_bytes * reloads[1], out_bytes * reloads[2])

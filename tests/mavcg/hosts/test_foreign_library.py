@@ -28,7 +28,7 @@ def test_a_library_without_sgemm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "=lib.so", "Open BLAS", "a-b=lib.so"])
-def test_bad_names(text: str) -> None:
+def test_bad_names_are_refused_with_a_reason(text: str) -> None:
     with pytest.raises(MavcgError, match="is not a name"):
         find_foreign(text)
 

@@ -140,7 +140,7 @@ def test_a_cap_beside_a_mask_is_expanded(tmp_path: Path) -> None:
         ({"mask": np.zeros((1, ROOM + 1), np.float32)}, r"attn_mask f32\[1,13\] for 12 keys"),
     ],
 )
-def test_bad_nodes(tmp_path: Path, changed: dict[str, Any], problem: str) -> None:
+def test_bad_nodes_are_refused_with_a_reason(tmp_path: Path, changed: dict[str, Any], problem: str) -> None:
     arrays = inputs_of(np.random.default_rng(0), 1, 2, (2, 2), False, None) | changed
     path = model(tmp_path / "m.onnx", arrays, False, (2, 2), {})
     with pytest.raises(MavcgError, match=rf"node 'the_node' \(Attention\): {problem}"):

@@ -54,7 +54,7 @@ def test_slices_where_a_condition_of_the_run_is_true(a: int, b: int, length: int
     st.integers(0, 99),
 )
 @settings(max_examples=examples(300, 25))
-def test_different_elements(a: int, b: int, axis: int | None, ordered: bool, kinds: int, seed: int) -> None:
+def test_unique_agrees_with_onnxruntime(a: int, b: int, axis: int | None, ordered: bool, kinds: int, seed: int) -> None:
     x = np.random.default_rng(seed).integers(0, kinds, (a, b)).astype(np.float32)
     attrs = {"sorted": int(ordered)} | ({} if axis is None else {"axis": axis})
     agrees([node("Unique", "x", "y first number count", **attrs)], {"x": x}, ["y", "first", "number", "count"])
@@ -83,7 +83,7 @@ def boxes_of(seed: int, batch: int, classes: int, count: int) -> dict[str, Array
     st.integers(0, 99),
 )
 @settings(max_examples=examples(400, 30))
-def test_boxes_that_remain(
+def test_non_max_suppression_agrees_with_onnxruntime(
     sizes: tuple[int, int, int], most: int, overlap: float, least: float | None, centred: bool, seed: int
 ) -> None:
     known = {"most": np.array([most]), "overlap": np.array([overlap], np.float32)}

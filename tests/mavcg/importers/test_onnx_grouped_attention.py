@@ -260,7 +260,9 @@ def test_norms_of_heads(tmp_path: Path) -> None:
         ({"num_heads": 6}, {}, r"f32\[1,1,128\] in 10 heads"),
     ],
 )
-def test_bad_nodes(tmp_path: Path, more: dict[str, Any], names: dict[int, str], problem: str) -> None:
+def test_bad_nodes_are_refused_with_a_reason(
+    tmp_path: Path, more: dict[str, Any], names: dict[int, str], problem: str
+) -> None:
     path = model(tmp_path / "m.onnx", 1, 1, (4, 2), True, more=more, names=names)
     proto = onnx.load(path)
     for value in proto.graph.input:

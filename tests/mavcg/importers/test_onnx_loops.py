@@ -186,7 +186,7 @@ def scan_model(
 
 @settings(max_examples=examples(12, 5))
 @given(st.integers(1, 4), st.integers(-3, 2), st.booleans(), st.integers(-3, 2), st.booleans(), st.integers(0, 1 << 20))
-def test_scans(
+def test_scans_agree_with_onnxruntime(
     tmp_path_factory: Any, length: int, axis: int, back: bool, out_axis: int, out_back: bool, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
@@ -234,7 +234,7 @@ def test_a_loop_in_a_loop_sees_the_names_around_it(tmp_path: Path) -> None:
         ({"body": None}, "its attribute body is missing"),
     ],
 )
-def test_bad_scans(tmp_path: Path, attributes: dict[str, Any], problem: str) -> None:
+def test_bad_scans_are_refused_with_a_reason(tmp_path: Path, attributes: dict[str, Any], problem: str) -> None:
     path = scan_model(tmp_path / "m.onnx", (4, 2, 3), 0, False, 0, False, np.eye(3, dtype=np.float32))
     model = onnx.load(path)
     (scan,) = model.graph.node

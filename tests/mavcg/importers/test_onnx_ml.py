@@ -174,7 +174,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("op", "attributes", "problem"), BAD)
-def test_bad_nodes(tmp_path: Path, op: str, attributes: dict[str, Any], problem: str) -> None:
+def test_bad_nodes_are_refused_with_a_reason(tmp_path: Path, op: str, attributes: dict[str, Any], problem: str) -> None:
     save(tmp_path / "m.onnx", op, {"x": X}, [("y", F)], 17, None, ML, **attributes)
     with pytest.raises(MavcgError, match=rf"node 'the_node' \(ai.onnx.ml.{op}\): .*{problem}"):
         import_onnx(tmp_path / "m.onnx")

@@ -171,7 +171,7 @@ BAD: list[tuple[str, tuple[np.ndarray, ...], dict[str, np.ndarray], dict[str, An
 
 
 @pytest.mark.parametrize(("op", "arrays", "constants", "attributes", "problem"), BAD)
-def test_bad_nodes(
+def test_bad_nodes_are_refused_with_a_reason(
     tmp_path: Path,
     op: str,
     arrays: tuple[np.ndarray, ...],

@@ -176,7 +176,7 @@ BAD: list[tuple[str, tuple[np.ndarray, ...], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("op", "arrays", "attributes", "problem"), BAD)
-def test_bad_nodes(
+def test_bad_nodes_are_refused_with_a_reason(
     tmp_path: Path, op: str, arrays: tuple[np.ndarray, ...], attributes: dict[str, Any], problem: str
 ) -> None:
     inputs = {f"i{i}": a for i, a in enumerate(arrays)}

@@ -104,7 +104,7 @@ def test_two_sequences_of_their_own(tmp_path: Path) -> None:
     most=st.tuples(st.integers(2, 9), st.integers(2, 40)),
     data=st.data(),
 )
-def test_random_networks_of_batches(
+def test_random_networks_of_batches_have_the_bits_of_one_length(
     tmp_path: Path, width: int, pieces: list[tuple[str, int]], most: tuple[int, int], data: Any
 ) -> None:
     net = grown(width, pieces)

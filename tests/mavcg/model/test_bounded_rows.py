@@ -26,7 +26,7 @@ from tests.mavcg.model.bounded_run import assert_right, lowered_for_lengths  # n
     most=st.integers(3, 70),
     data=st.data(),
 )
-def test_random_networks_of_tokens(
+def test_random_networks_of_tokens_have_the_bits_of_one_length(
     tmp_path: Path, width: int, pieces: list[tuple[str, int]], most: int, data: Any
 ) -> None:
     net = grown(width, pieces)

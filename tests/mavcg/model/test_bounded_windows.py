@@ -182,7 +182,9 @@ OPERATORS: dict[str, Callable[[Images, Any], None]] = {
     most=st.integers(90, 150),
     data=st.data(),
 )
-def test_random_stacks(tmp_path: Path, channels: int, pieces: list[str], most: int, data: Any) -> None:
+def test_random_stacks_of_windows_have_the_bits_of_one_length(
+    tmp_path: Path, channels: int, pieces: list[str], most: int, data: Any
+) -> None:
     net = Images(1, channels, None)
     for piece in ["conv", *pieces]:
         OPERATORS[piece](net, data.draw)

@@ -171,7 +171,7 @@ def test_weights_keep_to_a_size(strategy: str) -> None:
 @pytest.mark.parametrize(
     ("text", "size"), [("4000000", 4_000_000), ("4MB", 4_000_000), ("1.5 KiB", 1536), ("0", 0), (None, None)]
 )
-def test_sizes(text: str | None, size: int | None) -> None:
+def test_sizes_are_read_with_their_units(text: str | None, size: int | None) -> None:
     assert parse_size(text) == size
 
 

@@ -42,7 +42,9 @@ def same_bits(path: Path, arrays: Any) -> Graph:
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("states", [False, True])
-def test_recurrent_operators(tmp_path: Path, op: str, direction: str, states: bool) -> None:
+def test_a_recurrent_operator_is_one_loop_in_each_direction(
+    tmp_path: Path, op: str, direction: str, states: bool
+) -> None:
     arrays = model(tmp_path / "m.onnx", op, STEPS, states, direction=direction)
     graph = same_bits(tmp_path / "m.onnx", arrays)
     loops = {node.attr("loop") for node in graph.nodes if node.op == "loop_state"}
@@ -89,7 +91,7 @@ def test_few_iterations_are_unrolled(tmp_path: Path) -> None:
 
 @settings(max_examples=examples(200, 6))
 @given(st.integers(0, 10**9))
-def test_random_loops(seed: int) -> None:
+def test_random_loops_agree_with_the_definition(seed: int) -> None:
     graph = random_loops(seed)
     rng = np.random.default_rng(seed)
     arrays = {name: rng.standard_normal(graph.shape(name)).astype(np.float32) for name in graph.inputs}

@@ -60,6 +60,6 @@ def with_type(name: str, tensor: TensorType) -> Graph:
         (replace(GOOD, outputs=()), "graph g: it has no outputs"),
     ],
 )
-def test_broken_graphs(graph: Graph, message: str) -> None:
+def test_broken_graphs_are_refused_with_a_reason(graph: Graph, message: str) -> None:
     with pytest.raises(MavcgError, match=message):
         verify(graph)

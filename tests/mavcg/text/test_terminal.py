@@ -41,7 +41,7 @@ def test_notes_errors_and_dumps(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @given(NAMES)
-def test_tables(name: str) -> None:
+def test_names_in_tables_print_no_control_characters(name: str) -> None:
     written = io.StringIO()
     out = PrintableConsole(file=written, highlight=False, markup=False, width=100)
     table = Table("a", "b", title=name)

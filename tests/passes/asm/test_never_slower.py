@@ -107,7 +107,7 @@ def _random_function(seed: int) -> random_code.RandomFunction:
 
 @settings(max_examples=examples(400, 2))
 @given(st.integers(0, 1 << 30), st.sampled_from((*IN_ORDER, *MEASURED)))
-def test_random_loops(seed: int, core: str) -> None:
+def test_random_loops_are_not_slower(seed: int, core: str) -> None:
     assert_loops_not_slower(random_code.program_text([_random_function(seed)]), core)
 
 
@@ -143,7 +143,7 @@ def _slower_around(seed: int, core: str) -> tuple[float, float]:
 
 @settings(max_examples=examples(200, 2))
 @given(st.integers(0, 1 << 30), st.sampled_from((*IN_ORDER, *MEASURED)))
-def test_random_loops_of_several_blocks(seed: int, core: str) -> None:
+def test_random_loops_of_several_blocks_are_not_slower(seed: int, core: str) -> None:
     before, after = _slower_around(seed, core)
     assert after <= before
 
@@ -189,7 +189,7 @@ SHIPPED = [
 @pytest.mark.long
 @pytest.mark.parametrize("core", [*IN_ORDER, *MEASURED])
 @pytest.mark.parametrize(("folder", "name"), SHIPPED, ids=[name for _, name in SHIPPED])
-def test_shipped_kernels(folder: str, name: str, core: str, tmp_path: Path) -> None:
+def test_shipped_kernels_are_not_slower(folder: str, name: str, core: str, tmp_path: Path) -> None:
     if name.startswith("gemmlowp") and not GEMMLOWP.is_dir():
         pytest.skip("libgemmlowp-dev is not installed")
     text = _from_c(ROOT / folder / name, tmp_path / "out.s")

@@ -35,7 +35,7 @@ PASSES = [
 
 
 @pytest.mark.parametrize("function", PASSES)
-def test_docstring(function: Any, h: Any) -> None:
+def test_the_example_of_the_docstring_holds(function: Any, h: Any) -> None:
     for before, after in h.examples(function):
         assert str(function(before)) == str(after)
         h.same(before, after, relative=1e-5)

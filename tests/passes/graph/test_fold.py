@@ -20,7 +20,7 @@ def ops(graph: Graph) -> list[str]:
     return [node.op for node in graph.nodes]
 
 
-def test_example(h: Any) -> None:
+def test_the_example_of_the_docstring_holds(h: Any) -> None:
     for before, after in h.examples(fold_constants):
         assert fold_constants(before) == after
         h.same(before, after)

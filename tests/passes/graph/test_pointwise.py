@@ -59,7 +59,7 @@ def text_of(form: str) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms(form: str, h: Any) -> None:
+def test_every_form_of_an_activation_is_recognised(form: str, h: Any) -> None:
     graph = h.graph(text_of(form))
     after = prune(recognise_activations(graph))
     assert [node.op for node in after.nodes] == [FORMS[form]]

@@ -30,7 +30,7 @@ half.__doc__ = in_half.__doc__
 
 
 @pytest.mark.parametrize("function", [in_single, half])
-def test_docstring(function: Any, h: Any) -> None:
+def test_the_example_of_the_docstring_holds(function: Any, h: Any) -> None:
     for before, after in h.examples(function):
         assert str(function(before)) == str(after)
         h.same(before, after, relative=2e-3)

@@ -20,7 +20,7 @@ def stored_half(graph: Graph) -> Graph:
 stored_half.__doc__ = with_stored_weights.__doc__
 
 
-def test_docstring(h: Any) -> None:
+def test_the_example_of_the_docstring_holds(h: Any) -> None:
     for before, after in h.examples(stored_half):
         assert str(stored_half(before)) == str(after)
         h.same(before, after, relative=1e-3)

@@ -178,7 +178,9 @@ def random_programs(examples: int) -> Callable[..., Any]:
 
 @pytest.mark.long
 @random_programs(40)
-def test_random_signatures(build_versions: Callable[..., Any], signatures: list[Signature], arch: str) -> None:
+def test_arguments_of_random_signatures_reach_the_version(
+    build_versions: Callable[..., Any], signatures: list[Signature], arch: str
+) -> None:
     check(build_versions, signatures, TARGETS[arch])
 
 

@@ -171,7 +171,9 @@ def random_kernels(examples: int) -> Callable[..., Any]:
 @x86_only
 @pytest.mark.skipif(not runs_avx2(), reason="this processor does not run the versions")
 @random_kernels(1)
-def test_random_expressions(build_versions: Callable[..., Any], kernels: list[tuple[str, str]], flags: str) -> None:
+def test_random_expressions_have_one_answer_in_all_versions(
+    build_versions: Callable[..., Any], kernels: list[tuple[str, str]], flags: str
+) -> None:
     check_expressions(build_versions, kernels, flags)
 
 

@@ -58,7 +58,7 @@ def test_what_a_model_says_of_itself(model: "mavcg.Model") -> None:
     assert 'x "quoted": float32[1, 1000]' in repr(model)
 
 
-def test_results(model: "mavcg.Model") -> None:
+def test_results_are_those_of_the_definition(model: "mavcg.Model") -> None:
     for seed in range(20):
         x = some_x(seed)
         y, who, _, intact, naps = model.run(x, NO_NAP)
@@ -163,7 +163,7 @@ def test_tensors_of_other_libraries_by_dlpack(model: "mavcg.Model") -> None:
         ((some_x(), "none"), r"input 1 \(ms\): shape \[\]"),
     ],
 )
-def test_wrong_arrays(model: "mavcg.Model", arrays: tuple[Any, ...], words: str) -> None:
+def test_wrong_arrays_are_refused_with_a_reason(model: "mavcg.Model", arrays: tuple[Any, ...], words: str) -> None:
     with pytest.raises(MavcgError, match=words):
         model.run(*arrays)
     with pytest.raises(MavcgError, match=words):

@@ -49,14 +49,14 @@ def test_a_point_is_an_accelerators_file(mavcg: Any, here: Path, space: Path) ->
         assert metrics["latency"] == pytest.approx(sum(of["seconds"] for of in planned["layers"]))
 
 
-def test_the_table(mavcg: Any, space: Path) -> None:
+def test_the_table_has_the_front_of_the_objectives(mavcg: Any, space: Path) -> None:
     done = mavcg("explore", "squeezenet", "--space", "space.toml", "--objective", "latency,area")
 
     assert done.status == 0 and "on the front of latency, area" in done.stdout
     assert "latency ms" in done.stdout and "energy and area by 45nm" in done.stdout.replace("\n", " ")
 
 
-def test_bad_input(mavcg: Any, here: Path, space: Path) -> None:
+def test_bad_input_is_refused_with_a_reason(mavcg: Any, here: Path, space: Path) -> None:
     for words, message in (
         (["squeezenet", "squeezenet", "--space", "space.toml"], "squeezenet: is named twice"),
         (["squeezenext", "--space", "space.toml"], "squeezenext: is neither a file nor a built-in network"),

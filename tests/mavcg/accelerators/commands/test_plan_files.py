@@ -59,7 +59,7 @@ def test_a_gpu_is_a_board_of_the_planner(mavcg: Any, here: Path) -> None:
         (("vgg16", "--check-cuda", "full"), "leave out MODEL"),
     ],
 )
-def test_bad_input(arguments: tuple[str, ...], message: str, mavcg: Any, here: Path) -> None:
+def test_bad_input_is_refused_with_a_reason(arguments: tuple[str, ...], message: str, mavcg: Any, here: Path) -> None:
     (here / "full").mkdir()
     (here / "full" / "mine.txt").write_text("mine")
 

@@ -254,7 +254,7 @@ def test_the_verb(mavcg: Any, tmp_path: Path, fake: dict[str, str]) -> None:
         ("budget_w = 2.5", 'target = "vax"', "board.target: "),
     ],
 )
-def test_bad_files(tmp_path: Path, before: str, after: str, words: str) -> None:
+def test_bad_files_are_refused_with_a_reason(tmp_path: Path, before: str, after: str, words: str) -> None:
     assert before in SMALL
     with pytest.raises(MavcgError) as error:
         space_of(tmp_path, SMALL.replace(before, after))
@@ -271,7 +271,7 @@ def test_bad_files(tmp_path: Path, before: str, after: str, words: str) -> None:
         ("[cortex-a55]\nkhz_mw = [[1000, 50]]", "cortex-a55.source: no source"),
     ],
 )
-def test_bad_power(tmp_path: Path, text: str, words: str) -> None:
+def test_bad_tables_of_power_are_refused_with_a_reason(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "power.toml").write_text(text + "\n")
     with pytest.raises(MavcgError) as error:
         read_core_power(tmp_path / "power.toml")

@@ -105,7 +105,7 @@ def test_points_are_the_product_and_machines_of_accelerator_files(tmp_path: Path
         ),
     ],
 )
-def test_impossible_values(tmp_path: Path, keys: dict[str, str], message: str) -> None:
+def test_impossible_values_are_refused_with_a_reason(tmp_path: Path, keys: dict[str, str], message: str) -> None:
     path = written(tmp_path, **keys)
     with pytest.raises(MavcgError) as error:
         read_space(path)

@@ -164,7 +164,7 @@ def test_another_file_at_the_same_path(tmp_path: Path, models: Mapping[str, str]
         ("[target]", "target = 1\n[other]", "other: no such key"),
     ],
 )
-def test_impossible_spaces(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_impossible_spaces_are_refused_with_a_reason(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "space.toml"
     assert old in SPACE
     path.write_text(SPACE.replace(old, new))

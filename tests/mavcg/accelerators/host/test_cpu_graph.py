@@ -29,7 +29,7 @@ def assert_equal_to_reference(seed: int) -> None:
         assert np.array_equal(np.ldexp(values.astype(np.float64), radix), expected[name]), f"seed {seed}, {name}"
 
 
-def test_random_networks() -> None:
+def test_random_networks_agree_with_the_reference() -> None:
     for seed in range(12):
         assert_equal_to_reference(seed)
 

@@ -30,7 +30,7 @@ def assert_equal_to_reference(seed: int, path: Path) -> bool:
     return True
 
 
-def test_random_programs(tmp_path: Path) -> None:
+def test_random_programs_agree_with_the_reference(tmp_path: Path) -> None:
     assert sum(assert_equal_to_reference(seed, tmp_path / "p.elf") for seed in range(8)) > 5
 
 

@@ -30,7 +30,7 @@ def test_all_parts_of_a_memory_count() -> None:
     assert memory_bytes(SETUP_A) == memory_bytes(MemoryLevel("one", 1.0, shared_bytes=640 * 1024)) == 640 * 1024
 
 
-def test_by_hand() -> None:
+def test_bounds_are_those_worked_out_by_hand() -> None:
     layer = ConvLayer("l", oc=512, ic=512, oh=28, ow=28, kh=3, kw=3, ih=28, iw=28, pads=(1, 1, 1, 1))
     # 1 849 688 064 MAC, R = 9, 163 840 elements on chip; 401 408 of output.
     expected = 4 * (2 * 1_849_688_064 / (9 * 163_840) ** 0.5 + 401_408)

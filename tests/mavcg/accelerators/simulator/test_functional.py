@@ -92,7 +92,7 @@ def damaged(program: AccelProgram, chance: random.Random) -> AccelProgram:
 
 @settings(max_examples=3)
 @given(st.integers(0, 1 << 20))
-def test_random_programs(seed: int) -> None:
+def test_random_programs_run_alike_in_both_simulators(seed: int) -> None:
     graph, program = made(seed)
 
     assert assert_same(program, random_inputs(graph, seed)) == ""
@@ -100,7 +100,7 @@ def test_random_programs(seed: int) -> None:
 
 @settings(max_examples=examples(20, 8))
 @given(st.integers(0, 3), st.integers(0, 1 << 20))
-def test_damaged_programs(program_seed: int, seed: int) -> None:
+def test_damaged_programs_end_alike_in_both_simulators(program_seed: int, seed: int) -> None:
     graph, program = made(program_seed)
 
     assert_same(damaged(program, random.Random(seed)), random_inputs(graph, seed))

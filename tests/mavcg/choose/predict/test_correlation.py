@@ -5,7 +5,7 @@ import pytest
 from mavcg.choose.predict.correlation import agreement
 
 
-def test_by_hand() -> None:
+def test_a_correlation_is_that_worked_out_by_hand() -> None:
     correlation = agreement([1.0, 2.0, 3.0], [2.0, 4.0, 9.0])
 
     # Deviations -1, 0, 1 and -3, -1, 4: 7 / sqrt(2 * 26).

@@ -54,7 +54,7 @@ def test_places_where_all_is_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2, 9, 40])
-def test_different_elements(tmp_path: Path, length: int) -> None:
+def test_unique_agrees_with_litert(tmp_path: Path, length: int) -> None:
     x = np.random.default_rng(length).integers(0, 6, length).astype(np.float32)
     writer = Writer()
     made = writer.ops("UNIQUE", [writer.input((length,))], ["f32", "i32"], "UniqueOptions", idxOutType=2)

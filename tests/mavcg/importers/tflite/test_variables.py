@@ -146,7 +146,7 @@ def random_program(seed: int) -> bytes:
 
 @settings(max_examples=examples(300, 30))
 @given(st.integers(0, 10**9))
-def test_random_programs(seed: int) -> None:
+def test_random_programs_with_variables_agree_with_litert(seed: int) -> None:
     with TemporaryDirectory() as folder:
         agree(Checker(Path(folder)), random_program(seed), (2,), 4, seed)
 

@@ -124,7 +124,9 @@ def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: 
         (["--boards", "rk3588", "--workers", "tcp://a:1", "--db", "x.sqlite"], "--db x.sqlite"),
     ],
 )
-def test_bad_options(mavcg: Any, tiny: Path, here: Path, words: list[str], reason: str) -> None:
+def test_bad_options_are_refused_with_a_reason(
+    mavcg: Any, tiny: Path, here: Path, words: list[str], reason: str
+) -> None:
     (here / "file").write_text("")
     done = mavcg("build", tiny, *words)
 

@@ -69,7 +69,7 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
         ('"tls://farm:8786"', '"4"', 'scheduler: "4" is not an address'),
     ],
 )
-def test_bad_files(tmp_path: Path, before: str, after: str, words: str) -> None:
+def test_bad_files_are_refused_with_a_reason(tmp_path: Path, before: str, after: str, words: str) -> None:
     assert before in TWO
     path = tmp_path / "fleet.toml"
     path.write_text(TWO.replace(before, after))

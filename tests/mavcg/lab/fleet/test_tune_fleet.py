@@ -175,7 +175,7 @@ def test_the_tables_and_the_check(mavcg: Any, fleet_of: FleetOf, model: Path) ->
     assert left_out.status == 0 and "desk-1: is left out: " in left_out.stderr
 
 
-def test_bad_requests(mavcg: Any, tmp_path: Path, model: Path) -> None:
+def test_bad_requests_are_refused_with_a_reason(mavcg: Any, tmp_path: Path, model: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text('[[board]]\nname = "a"\ntype = "rk3588"\nrunner = "ssh:nobody@127.0.0.1:1"\n')
     for words, message in (

@@ -61,7 +61,7 @@ def test_the_fastest_point_within_the_error_is_chosen() -> None:
     ("max_error", "number", "words"),
     [(0.001, None, "the least error with layers in 8 bits is 0.01"), (0.1, 4, "points 0 to 3"), (0.1, 0, "no layer")],
 )
-def test_refusals(max_error: float, number: int | None, words: str) -> None:
+def test_a_point_that_the_front_does_not_have_is_refused(max_error: float, number: int | None, words: str) -> None:
     with pytest.raises(MavcgError, match=words):
         choose_point(POINTS, max_error, number)
     with pytest.raises(MavcgError, match="none can be in 8 bits"):

@@ -90,6 +90,6 @@ def test_truncated(data: Path) -> None:
         ("events: Ir\nfn=f\n1 0\n", "no samples"),
     ],
 )
-def test_errors(text: str, error: str) -> None:
+def test_files_that_callgrind_does_not_write_are_refused_with_a_reason(text: str, error: str) -> None:
     with pytest.raises(ProfileError, match=error):
         read_callgrind(text.splitlines(), "out")

@@ -120,7 +120,7 @@ def test_a_few_unnamed_functions_are_no_error(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_unusable_files(tmp_path: Path, content: bytes, error: str) -> None:
+def test_unusable_files_are_refused_with_a_reason(tmp_path: Path, content: bytes, error: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(ProfileError, match=error):

@@ -35,7 +35,7 @@ def read(table: str) -> SampleTable:
         "Overhead,Shared Object,Symbol\n600000,/data/l.so,f\n400000,/data/l.so,g\n",  # --raw-period
     ],
 )
-def test_column_sets(table: str) -> None:
+def test_every_set_of_columns_gives_the_same_samples(table: str) -> None:
     reading = read(table)
     frame = reading.frame
     assert dict(zip(frame["symbol"], frame["samples"], strict=True)) == {"f": 600000.0, "g": 400000.0}

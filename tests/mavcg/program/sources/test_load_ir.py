@@ -193,7 +193,7 @@ def check_any_damage_is_text_or_one_error(path: Path, data: bytes) -> None:
 @pytest.mark.long
 @settings(max_examples=examples(12, 5), **FEW)  # type: ignore[arg-type]
 @given(edits=edits, cut=st.integers(0, 1 << 20), as_text=st.booleans())
-def test_damaged_ir(
+def test_damaged_ir_is_text_or_one_error(
     tmp_path: Path, bitcode: bytes, text: bytes, edits: list[tuple[int, int]], cut: int, as_text: bool
 ) -> None:
     check_any_damage_is_text_or_one_error(tmp_path / "damaged", mutated(text if as_text else bitcode, edits, cut))
@@ -202,7 +202,7 @@ def test_damaged_ir(
 @pytest.mark.long
 @settings(max_examples=examples(400, 13), **FEW)  # type: ignore[arg-type]
 @given(edits=edits, cut=st.integers(0, 1 << 20), as_text=st.booleans())
-def test_damaged_ir_many(
+def test_much_damaged_ir_is_text_or_one_error(
     tmp_path: Path, bitcode: bytes, text: bytes, edits: list[tuple[int, int]], cut: int, as_text: bool
 ) -> None:
     check_any_damage_is_text_or_one_error(tmp_path / "damaged", mutated(text if as_text else bitcode, edits, cut))

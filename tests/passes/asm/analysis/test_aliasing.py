@@ -149,7 +149,7 @@ def test_accesses_reported_as_no_alias_do_not_overlap() -> None:
         ("add w1, w1, #16\nstr q0, [x1]\nldr q1, [x1, #16]", (1, 2), 1, True),
     ],
 )
-def test_by_hand(text: str, pair: tuple[int, int], later: int, overlap: bool) -> None:
+def test_overlaps_are_those_found_by_hand(text: str, pair: tuple[int, int], later: int, overlap: bool) -> None:
     code = with_effects([parse_instr(line) for line in text.splitlines()])
     accesses = block_accesses([(c.instr, c.effects) for c in code])
     assert may_overlap(accesses.ranges[pair[0]], accesses.ranges[pair[1]], accesses.steps, later) == overlap

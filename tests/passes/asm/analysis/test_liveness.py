@@ -54,7 +54,7 @@ def registers(text: str) -> frozenset[str]:
         ("b .Lelsewhere2\n.globl g\ng: .Lelsewhere2: mov x0, x9\nret", " ".join(ALL), ""),
     ],
 )
-def test_by_hand(text: str, live: str, dead: str) -> None:
+def test_live_registers_are_those_found_by_hand(text: str, live: str, dead: str) -> None:
     first = functions(f".globl f\nf:\n{text}\n")[0]
     found = liveness(first).at_top[0]
     assert registers(live) <= found

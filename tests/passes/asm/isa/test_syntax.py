@@ -117,7 +117,7 @@ def test_other_operands_stay_as_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["ldr x0, [x1", "ldr x0, x1]", "add x0,, x1", "add x0,", 'bl "f', "ld1 {v0.4s), [x0]"])
-def test_faults(text: str) -> None:
+def test_faults_of_the_syntax_are_refused(text: str) -> None:
     with pytest.raises(SyntaxFault):
         parse_instr(text)
 

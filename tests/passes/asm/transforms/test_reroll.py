@@ -35,7 +35,7 @@ def _rerolled(text: str, live: frozenset[str] = LIVE) -> tuple[int, list[str]] |
     return None if rerolled is None else (rerolled.steps, [" ".join(str(instr).split()) for instr in rerolled.body])
 
 
-def test_the_docstring() -> None:
+def test_the_example_of_the_docstring_holds() -> None:
     assert _rerolled(TWO_STEPS) == (
         2,
         ["ldr q0, [x1]", "fmla v8.4s, v0.4s, v1.s[0]", "add x1, x1, #16", "subs x0, x0, #1", "b.ne .Lloop"],

@@ -68,7 +68,7 @@ def test_fuse(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(title.startswith("first ") for title in titles) and len(titles) == 7
 
 
-def test_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tables_show_every_search(capsys: pytest.CaptureFixture[str]) -> None:
     own_model("own.onnx")
 
     assert run(["accel", "fuse", "own.onnx", "--target", "zu9", "--search", "none"]) == 0
