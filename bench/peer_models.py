@@ -69,13 +69,13 @@ def _for_runtime(runtime: str, source: Path) -> Path:
         if runtime in ("litert", "openvino"):
             return source
     elif runtime in ("onnxruntime", "openvino"):
-        return _made(source, "plain.onnx", _plain)
+        return _made(source, "plain.onnx", write_explicit_form)
     return built_library(source) if runtime == "mavcg" else _made(source, *_CONVERSIONS[runtime])
 
 
 def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
     """Return a file made from a model. make: writes into an empty folder; `name`: the file among its output."""
-    code = [inspect.getsource(maker).encode() for maker in (make, _plain, _fold_pads, _name_global_means)]
+    code = [inspect.getsource(maker).encode() for maker in (make, write_explicit_form, _fold_pads, _name_global_means)]
     code += [path.read_bytes() for path in WRITERS if make is _to_tflite]
     digest = _digest(source.read_bytes(), REQUIREMENTS.read_bytes(), *code)
     parent, prefix = cache_folder() / "peers", f"{source.stem}-{name.partition('.')[0]}-"
@@ -91,7 +91,7 @@ def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
     return folder / name
 
 
-def _plain(source: Path, folder: Path) -> None:
+def write_explicit_form(source: Path, folder: Path) -> None:
     """The same network in the form that leaves no converter a choice: a batch of one, written out, and the axis of
     Softmax written out, for which some take the default of a later opset; means of whole images by their name. Where
     the file computes shapes, as padding by SAME comes out of PyTorch, they are folded, and paddings put into the
@@ -199,7 +199,7 @@ def _is_8_bit(model: Path) -> bool:
 
 def _to_ncnn(source: Path, folder: Path) -> None:
     """Convert by pnnx's program: its Python script would need PyTorch."""
-    plain = _made(source, "plain.onnx", _plain)
+    plain = _made(source, "plain.onnx", write_explicit_form)
     if _is_8_bit(plain):
         raise MavcgError("its 8-bit form is made by ncnn2table and ncnn2int8, which no wheel has")
     shape = _input_shape(plain)
@@ -216,7 +216,9 @@ def _to_ncnn(source: Path, folder: Path) -> None:
 
 def _to_mnn(source: Path, folder: Path) -> None:
     """Convert with MNN's wheel by calling its function: its script mnnconvert would install packages."""
-    kind, model = ("TFLITE", source) if source.suffix == ".tflite" else ("ONNX", _made(source, "plain.onnx", _plain))
+    kind, model = (
+        ("TFLITE", source) if source.suffix == ".tflite" else ("ONNX", _made(source, "plain.onnx", write_explicit_form))
+    )
     arguments = ["mnnconvert", "-f", kind, "--modelFile", str(model), "--MNNModel", str(folder / "mnn.mnn")]
     code = f"import _tools; _tools.mnnconvert({[*arguments, '--bizCode', 'bench']!r})"
     output = _run([str(peers_python()), "-c", code], "MNN's converter", folder)

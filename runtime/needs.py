@@ -44,18 +44,18 @@ def cpuid_words(extensions: Iterable[str]) -> tuple[int, ...]:
     """
     words = [0] * NEED_WORDS
     for name in extensions:
-        if name not in _cpuid_bits():
+        if name not in cpuid_bits():
             raise MavcgError(
                 f"extension {name}: has no bit in the words of CPUID that are read; leave it out of the code, "
                 f'or add "-{name}" to llvm_features of the core'
             )
-        for word, bit in _cpuid_bits()[name]:
+        for word, bit in cpuid_bits()[name]:
             words[word] |= 1 << bit
     return tuple(words)
 
 
 @cache
-def _cpuid_bits() -> dict[str, list[tuple[int, int]]]:
+def cpuid_bits() -> dict[str, list[tuple[int, int]]]:
     """Return LLVM's name of an extension -> its bits, as (word, bit)."""
     bits: dict[str, list[tuple[int, int]]] = {}
     for word, bit, name in _LINE.findall((SOURCES / "x86_needs.h").read_text()):

@@ -94,10 +94,10 @@ def measure(name: str, libraries: Mapping[int | None, Path], processes: int, rou
             raise RuntimeError(f"{name}: a process {result.value.reason}")
         for length, more in result.value.items():
             pairs.setdefault(length, []).extend(more)
-    return [_row(name, length, of_length) for length, of_length in pairs.items()]
+    return [row_of(name, length, of_length) for length, of_length in pairs.items()]
 
 
-def _row(name: str, length: int, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def row_of(name: str, length: int, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     ratios = sorted(a / b for a, b in pairs)
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {

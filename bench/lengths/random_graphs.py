@@ -68,7 +68,7 @@ def _library(seed: int, batch: int) -> _Library:
     return _Library(most, tuple(int(n) for n in rng.permutation(lengths)), fixed)
 
 
-def _session(model: Any) -> Any:
+def session_of(model: Any) -> Any:
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -120,7 +120,7 @@ def compare_batch(seed: int, batch: int, numbers: Sequence[int], folder: Path) -
     for number in numbers:
         part = random_graph(seed, number, opset, DYNAMIC if batch % 3 else ATTENTION)
         try:
-            session = _session(model_of([part]))
+            session = session_of(model_of([part]))
             wanted[number] = {n: session.run(None, values_at(part, n)) for n in library.lengths}
         except Exception as error:  # onnxruntime's own kinds
             results.append(Compared(number, tuple(part.operators), "skipped", str(error)[:200]))
@@ -159,7 +159,7 @@ def _built(
     for part in parts:
         own = {key: run[at : at + len(part.outputs)] for key, run in runs.items()}
         at += len(part.outputs)
-        results.append(_verdict(part, library, own, wanted[part.number]))
+        results.append(verdict_of(part, library, own, wanted[part.number]))
     return results
 
 
@@ -209,7 +209,7 @@ def _guarded(
     return results
 
 
-def _verdict(
+def verdict_of(
     part: LengthPart, library: _Library, ours: Mapping[Any, Sequence[Array]], theirs: Mapping[int, Sequence[Array]]
 ) -> Compared:
     operators, runs = tuple(part.operators), len(library.lengths)
@@ -289,7 +289,7 @@ def main() -> None:
             )
     print(_summary_text(results))
     if options.record:
-        write("random_lengths", _record(options.count, options.seed, results))
+        write("random_lengths", record_of(options.count, options.seed, results))
     sys.exit(1 if any(one.status in ("different", "crash") for one in results) else 0)
 
 
@@ -302,7 +302,7 @@ def _summary_text(results: Sequence[Compared]) -> str:
     return "\n".join(lines)
 
 
-def _record(count: int, seed: int, results: Sequence[Compared]) -> dict[str, Any]:
+def record_of(count: int, seed: int, results: Sequence[Compared]) -> dict[str, Any]:
     counts = collections.Counter(one.status for one in results)
     reasons = collections.Counter(reason_of(one.reason) for one in results if one.status == "refused")
     record = facts("counted", f"bench.lengths.random_graphs --count {count} --seed {seed}")

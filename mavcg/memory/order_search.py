@@ -113,7 +113,7 @@ def least_peak_order(problem: OrderProblem, states: int = STATES) -> LeastPeakOr
         elif blocked is not None:
             bound = min(blocked, peak)
         else:
-            beam = _beam(problem)
+            beam = beam_search(problem)
             if peak_of(problem, beam) < peak:
                 best, peak = beam, peak_of(problem, beam)
             break
@@ -259,7 +259,7 @@ class _BeamState:
         return tuple(reversed(ran))
 
 
-def _beam(problem: OrderProblem) -> tuple[int, ...]:
+def beam_search(problem: OrderProblem) -> tuple[int, ...]:
     """Return an order by beam search.
 
     After each operator the sets with the lowest peak, then the least memory, then the least order are kept. Operators

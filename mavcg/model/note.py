@@ -123,7 +123,7 @@ def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: Mapping[str, int]) -> 
                 "tiles": list(kernels.tiles[label].get(name, ())),
                 "extensions": sorted(kernels.needs[symbol]),
             }
-            | _macro(kernels.plan.of(name, label))
+            | macro_json(kernels.plan.of(name, label))
             | _shared_body(symbol, version_symbol(name, label))
             for label, symbol in run.items()
         },
@@ -152,7 +152,7 @@ _MACRO_KEYS = (
 )
 
 
-def _macro(macro: MacroTile | None) -> dict[str, Any]:
+def macro_json(macro: MacroTile | None) -> dict[str, Any]:
     """Return {"macro": macro-tile} of a version; empty if none was planned."""
     return {} if macro is None else {"macro": {key: value or 0 for key, value in _by_key(macro).items()}}
 

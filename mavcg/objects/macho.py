@@ -151,7 +151,7 @@ def exports(path: Path) -> list[str]:
         if command == _DYLD_INFO_ONLY:
             start, size = struct.unpack_from("<II", body, 40)
             try:
-                return sorted(name.removeprefix("_") for name in _trie_names(data[start : start + size]))
+                return sorted(name.removeprefix("_") for name in trie_names(data[start : start + size]))
             except (IndexError, ValueError) as error:
                 raise MavcgError(f"{path}: a damaged Mach-O file (its exports); build it again") from error
     return []
@@ -162,7 +162,7 @@ def _dylib_name(body: bytes) -> str:
     return body[at:].split(b"\0", 1)[0].decode(errors="replace")
 
 
-def _trie_names(trie: bytes) -> Iterator[str]:
+def trie_names(trie: bytes) -> Iterator[str]:
     """Yield the names of the terminal nodes of an export trie.
 
     A node has the ULEB128 size of its data, the data, a count of edges, and for each edge its text and the ULEB128

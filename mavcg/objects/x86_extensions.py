@@ -182,7 +182,7 @@ def _jump_bytes(opcode: int, modrm: int) -> int:
     return 4 if opcode in (0xE8, 0xE9) or (opcode == 0xC7 and modrm == 0xF8) else 0
 
 
-_TABLES = {"legacy": LEGACY, "vex": VEX, "evex": EVEX, "xop": XOP}
+TABLES = {"legacy": LEGACY, "vex": VEX, "evex": EVEX, "xop": XOP}
 _PREFIXES = ("np", "66", "f3", "f2")
 _BYTE = "[0-9a-f]{2}"
 _OPCODE = re.compile(
@@ -230,7 +230,7 @@ class _Row(NamedTuple):
 def _extensions(opcode: Opcode) -> frozenset[str] | None:
     """Return what an instruction needs, or None if it is not known."""
     in_memory = opcode.modrm >> 6 != 3
-    for row in _rows(opcode.encoding).get((opcode.map, opcode.prefix, opcode.opcode), []):
+    for row in table_rows(opcode.encoding).get((opcode.map, opcode.prefix, opcode.opcode), []):
         if row.wide in (None, opcode.wide) and row.memory in (None, in_memory) and opcode.modrm & row.mask == row.modrm:
             if opcode.encoding == "evex":
                 return _evex(opcode, row, in_memory)
@@ -247,10 +247,10 @@ def _evex(opcode: Opcode, row: _Row, in_memory: bool) -> frozenset[str] | None:
 
 
 @cache
-def _rows(encoding: str) -> dict[tuple[int, str, int], list[_Row]]:
+def table_rows(encoding: str) -> dict[tuple[int, str, int], list[_Row]]:
     """Return (map, prefix, opcode) -> entries of an encoding's table."""
     rows: dict[tuple[int, str, int], list[_Row]] = {}
-    for line in _TABLES[encoding].strip().splitlines():
+    for line in TABLES[encoding].strip().splitlines():
         place, *words = line.split()
         table, _, prefix = place.partition(".")
         wide = {"w0": False, "w1": True}.get(words[0])

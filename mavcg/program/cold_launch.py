@@ -113,7 +113,7 @@ def hot_words(compiled: ColdCommand, config: str | None) -> "list[bytes]":
 def _note_of(compiled: ColdCommand, config: str | None) -> "tuple[list[str], list[bytes]] | None":
     here = os.getcwd()
     path = config or nearest(here) or nearest(os.path.dirname(os.path.join(here, compiled.source)))
-    return _read_note(path) if path else None
+    return read_note(path) if path else None
 
 
 def nearest(folder: str) -> str:
@@ -168,7 +168,7 @@ def write_note(config: str, profile: str, files: "Sequence[str]", words: "Iterab
     profile: path of the profile that hot functions come from, or "". files: absolute paths of what objects depend on.
     words: each object with a hot function contains one of them. Without a cache, nothing is written.
     """
-    path, state = _note_path(config), _state(config, profile)
+    path, state = note_path(config), _state(config, profile)
     parts = [_HEAD, state, profile, str(len(files)), *files]
     content = b"\0".join([*(os.fsencode(part) for part in parts), *sorted(words)])
     if not path or not state or b"" in words:
@@ -184,10 +184,10 @@ def write_note(config: str, profile: str, files: "Sequence[str]", words: "Iterab
         return
 
 
-def _read_note(config: str) -> "tuple[list[str], list[bytes]] | None":
+def read_note(config: str) -> "tuple[list[str], list[bytes]] | None":
     """Return (files that objects depend on, words of hot functions) as write_note left them for this mavcg.toml as it
     is now; None if there is no note, or somebody else could have written it."""
-    path = _note_path(config)
+    path = note_path(config)
     if not path:
         return None
     try:
@@ -217,7 +217,7 @@ def _state(config: str, profile: str) -> str:
     return " ".join(f"{path} {status.st_mtime_ns} {status.st_size} {status.st_ino}" for path, status in seen)
 
 
-def _note_path(config: str) -> str:
+def note_path(config: str) -> str:
     """Return the path of the note about a mavcg.toml in the user's cache; "" without a cache.
 
     Its name is the file's path modulo a prime, for want of the imports that a digest needs: where two paths have the

@@ -108,7 +108,7 @@ def match_names(hot: Sequence[HotSymbol], names: Sequence[str]) -> list[HotSymbo
 
 
 def _no_such_function(given_name: str, names: Sequence[str]) -> str:
-    spelled = sorted({form for name in names for form in _forms(name) if len(form) < 80})
+    spelled = sorted({form for name in names for form in name_forms(name) if len(form) < 80})
     near = difflib.get_close_matches(given_name, spelled, 3)
     hint = (
         f"did you mean {' or '.join(near)}?" if near else "give its linkage name (as `nm` prints it), or add its source"
@@ -117,7 +117,7 @@ def _no_such_function(given_name: str, names: Sequence[str]) -> str:
 
 
 def _by_readable_name(given_name: str, names: Sequence[str]) -> list[str]:
-    forms = {name: _forms(name) for name in names}
+    forms = {name: name_forms(name) for name in names}
     exact = [name for name, spelled in forms.items() if given_name in spelled]
     if exact or not re.search(r"[*?\[]", given_name):
         return exact
@@ -125,7 +125,7 @@ def _by_readable_name(given_name: str, names: Sequence[str]) -> list[str]:
 
 
 @cache  # every hot function is searched among all names
-def _forms(name: str) -> frozenset[str]:
+def name_forms(name: str) -> frozenset[str]:
     """Return the forms in which users write a function's name."""
     whole = demangle(name)
     bare = without_parameters(whole)

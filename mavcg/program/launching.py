@@ -155,11 +155,11 @@ def _version_object_of(unit: "CompileUnit", options: LaunchOptions, once: "Plain
     depends = dependency_file(unit)
     if depends is not None:
         add_dependencies(depends, _files_of(config, file))
-    _leave_note(config, file)
+    leave_note(config, file)
     return _version_unit(unit, file, config.parent, once)
 
 
-def _leave_note(config: Path, file: BuildFile) -> None:
+def leave_note(config: Path, file: BuildFile) -> None:
     """Leave what the short way of later commands needs to know (cold_launch.py)."""
     from mavcg.program.hot_symbols import certain_words
 
@@ -295,7 +295,7 @@ def _build(
     from mavcg.toolchain.codegen import open_code
 
     assert unit.output is not None
-    target = _target(unit)
+    target = target_of_unit(unit)
     chosen = settings(file, folder)
     if chosen.cores and chosen.cores[0].arch != target.arch:
         return None  # a tool that runs during the build, for this machine
@@ -331,8 +331,11 @@ def _build(
     return build_line(result, ["the compiler's own object stays"])
 
 
-def _target(unit: "CompileUnit") -> "Target":
-    """Return the target that the build's compiler compiles for."""
+def target_of_unit(unit: "CompileUnit") -> "Target":
+    """Return the target that the build's compiler compiles for.
+
+    Raises: MavcgError where it compiles for another architecture than AArch64 and x86-64.
+    """
     from mavcg.program.sources.headers import is_zig, machine_of
     from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.peer_layers import OTHER, anchor_of, anchors_of, by_anchor
-from bench.peer_models import _plain
+from bench.peer_models import write_explicit_form
 
 onnx = pytest.importorskip("onnx", reason="the models are made with it")
 
@@ -64,7 +64,7 @@ def test_plain_files(tmp_path: Path) -> None:
     make = onnx.helper.make_node
     old = saved(tmp_path / "old.onnx", [make("Softmax", ["x"], ["y"])], opset=9, batch="N")
     (tmp_path / "made").mkdir()
-    _plain(old, tmp_path / "made")
+    write_explicit_form(old, tmp_path / "made")
 
     model = onnx.load(tmp_path / "made" / "plain.onnx")
     assert [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim] == [1, 2, 4, 4]
@@ -84,7 +84,7 @@ def test_padding_is_folded_where_shapes_are_computed(tmp_path: Path) -> None:
         ],
     )
     (tmp_path / "made").mkdir()
-    _plain(model, tmp_path / "made")
+    write_explicit_form(model, tmp_path / "made")
 
     plain = onnx.load(tmp_path / "made" / "plain.onnx")
     assert "Pad" not in [node.op_type for node in plain.graph.node]
@@ -107,6 +107,6 @@ def test_means_of_whole_images_have_a_name(tmp_path: Path, pads: list[int], coun
     pool = onnx.helper.make_node("AveragePool", ["c"], ["p"], kernel_shape=[5, 5], pads=pads, count_include_pad=counted)
     model = saved(tmp_path / "a.onnx", [conv("x", "c", "conv"), pool, onnx.helper.make_node("Relu", ["p"], ["y"])])
     (tmp_path / "made").mkdir()
-    _plain(model, tmp_path / "made")
+    write_explicit_form(model, tmp_path / "made")
 
     assert [node.op_type for node in onnx.load(tmp_path / "made" / "plain.onnx").graph.node] == ["Conv", op, "Relu"]

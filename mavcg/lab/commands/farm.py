@@ -63,10 +63,10 @@ def serve(
     path = token or token_path()
     if where.encrypted and make_token(path):
         note(f"made the token {path}; copy it to the machines that join")
-    run_scheduler(where, path, lambda listening: _say_ready(listening, path, as_json), note)
+    run_scheduler(where, path, lambda listening: say_ready(listening, path, as_json), note)
 
 
-def _say_ready(listening: "FarmAddress", token: Path, as_json: bool) -> None:
+def say_ready(listening: "FarmAddress", token: Path, as_json: bool) -> None:
     """Print where the scheduler listens and how to join it."""
     from mavcg.lab.connections.address import FarmAddress, is_any
 

@@ -63,7 +63,7 @@ def build_farm(
     started = time.monotonic()
     for request in requests:
         check_companions(library_stem(request.output), request.output)
-    tasks = _library_tasks(requests, progress)
+    tasks = library_tasks(requests, progress)
     prepared: dict[int, PreparedLibrary] = {}
     results: dict[int, LinkedFiles | Refusal] = {}
 
@@ -125,7 +125,7 @@ def open_objects() -> EntryStore:
     return open_store("kernels", compiler_digest()[:16], most_bytes=MOST_BYTES)
 
 
-def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:
+def library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:
     """Return the tasks of the libraries, reading each model once. Raises: MavcgError for an unreadable file."""
     of_model: dict[Any, LibraryTask] = {}  # the first one of each model, which is read for it
     tasks: list[LibraryTask] = []

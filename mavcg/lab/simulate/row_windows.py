@@ -183,7 +183,7 @@ def _windows(
     ranges = kernel.ranges()
     of_a_call = max(1.0, length / len(ranges))
     window_calls, warm = (max(1, round(size / of_a_call)) for size in (plan.window, plan.warm))
-    starts = _starts(len(ranges), window_calls, plan.windows)
+    starts = window_starts(len(ranges), window_calls, plan.windows)
     windows: list[tuple[float, int]] = []  # cycles and instructions
     timed, error = 0, 0.0
     for start in starts:
@@ -208,7 +208,7 @@ def _windows(
     return WindowEstimate(total, error, timed, length)
 
 
-def _starts(calls: int, window_calls: int, windows: int) -> list[int]:
+def window_starts(calls: int, window_calls: int, windows: int) -> list[int]:
     """Return the first call of each window, in the middle of its stratum; [0] if the windows cover all calls.
 
     calls: number of calls. window_calls: calls of a window. windows: number of windows.

@@ -91,10 +91,10 @@ def simulate_job(kernels: SimulatedKernels, job: SimulatedJob) -> WindowEstimate
     check_operand_bytes(sum(sizes.values()))
     program = SimulatedProgram(kernels.image, load_timing(core), simulated_core(core, kernels.board))
     program.emulator.keep_memory()
-    return estimate_cycles(program, _place_stages(program, kernels, job, sizes), KERNEL_LIMIT)
+    return estimate_cycles(program, place_stages(program, kernels, job, sizes), KERNEL_LIMIT)
 
 
-def _place_stages(
+def place_stages(
     program: SimulatedProgram, kernels: SimulatedKernels, job: SimulatedJob, sizes: Mapping[str, int]
 ) -> list[KernelCalls]:
     """Put a job's memory into the emulator, and return the calls of its stages."""

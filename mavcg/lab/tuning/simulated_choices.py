@@ -70,7 +70,7 @@ def simulate_unsure(
             for node in network.convolutions:
                 assert node.scenario is not None
                 alternatives = problem.alternatives[node.name]
-                needed_jobs |= dict.fromkeys(_jobs_of_choice(node.scenario, chosen[node.name], alternatives, unsure))
+                needed_jobs |= dict.fromkeys(jobs_of_choice(node.scenario, chosen[node.name], alternatives, unsure))
             jobs = [job for job in needed_jobs if job not in failed]
             if not jobs:
                 choices = SimulatedChoices(len(unsure), simulated, number, True)
@@ -94,7 +94,7 @@ def simulate_unsure(
     return choices
 
 
-def _jobs_of_choice(
+def jobs_of_choice(
     scenario: Scenario,
     chosen: Alternative,
     alternatives: Sequence[Alternative],

@@ -61,17 +61,17 @@ def loop_edges(code: Sequence[Code], timing: Timing, adjacent: bool = True) -> t
     adjacent: False if no sum reaches the next multiply-accumulate early (Timing.adjacent_forwards).
     """
     ops = [c.op for c in code]
-    edges = _register_edges(ops, timing, looping=True, adjacent=adjacent)
+    edges = register_edges(ops, timing, looping=True, adjacent=adjacent)
     return _longest([*edges, *_memory_edges(code, LATER_ITERATIONS)])
 
 
 def block_edges(code: Sequence[Code], timing: Timing, adjacent: bool = True) -> tuple[Edge, ...]:
     """Return the dependence edges of straight-line code. adjacent: as in loop_edges."""
     ops = [c.op for c in code]
-    return _longest([*_register_edges(ops, timing, looping=False, adjacent=adjacent), *_memory_edges(code, 0)])
+    return _longest([*register_edges(ops, timing, looping=False, adjacent=adjacent), *_memory_edges(code, 0)])
 
 
-def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool, adjacent: bool) -> Iterator[Edge]:
+def register_edges(ops: Sequence[Op], timing: Timing, looping: bool, adjacent: bool) -> Iterator[Edge]:
     readers: dict[str, list[tuple[int, int]]] = {}  # register -> (op, iteration) of reads since the last write
     writer: dict[str, tuple[int, int]] = {}
     for iteration in (0, 1) if looping else (0,):

@@ -14,12 +14,12 @@ from bench.tables.lengths import lengths  # noqa: E402
 
 
 def test_a_row_has_the_median_of_each_rounds_ratio() -> None:
-    row = timing._row("net", 5, [(2.0, 1.0), (3.0, 3.0), (1.0, 1.0), (1.2, 1.0), (0.9, 1.0)])
+    row = timing.row_of("net", 5, [(2.0, 1.0), (3.0, 3.0), (1.0, 1.0), (1.2, 1.0), (0.9, 1.0)])
     assert (row["ratio"], row["any_ms"], row["fixed_ms"]) == (1.0, 1.2, 1.0)
 
 
 def test_the_tables() -> None:
-    rows = [timing._row("net", n, [(n + 0.1, n), (n + 0.2, n)]) for n in (1, 10)]
+    rows = [timing.row_of("net", n, [(n + 0.1, n), (n + 0.2, n)]) for n in (1, 10)]
     sizes = [{"network": "net", "any_bytes": 12000, "fixed_bytes": 10000, "growth": 1.2}]
     text = lengths({"rounds": 2, "rows": rows, "sizes": sizes})
     assert "| net, 10 at most | 12 kB | 10 kB | 1.20 | 1.080 | 1.150 |" in text

@@ -25,7 +25,7 @@ def test_onnxruntime_runs_them_at_every_length() -> None:
     operators = set[str]()
     for number in range(24):
         part = random_graph(1, number, OPSETS[number % len(OPSETS)], ())
-        session = random_graphs._session(model_of([part]))
+        session = random_graphs.session_of(model_of([part]))
         outputs = {n: session.run(None, values_at(part, n)) for n in (1, 4, 9)}
         assert len(part.outputs) == len(outputs[4])
         operators |= set(part.operators)
@@ -36,13 +36,13 @@ def test_verdicts() -> None:
     """Other bits than the library of one length, other values than onnxruntime, and neither."""
     part = random_graph(0, 3, 17, ())
     library = random_graphs._Library(9, (1, 9, 4), 4)
-    theirs = {n: random_graphs._session(model_of([part])).run(None, values_at(part, n)) for n in library.lengths}
+    theirs = {n: random_graphs.session_of(model_of([part])).run(None, values_at(part, n)) for n in library.lengths}
     ours: dict[Any, Any] = {**theirs, None: theirs[4]}
-    assert random_graphs._verdict(part, library, ours, theirs).status == "same"
+    assert random_graphs.verdict_of(part, library, ours, theirs).status == "same"
     moved = [np.nextafter(x, np.inf) if x.dtype.kind == "f" else x for x in theirs[4]]
-    assert random_graphs._verdict(part, library, {**ours, None: moved}, theirs).status == "different"
+    assert random_graphs.verdict_of(part, library, {**ours, None: moved}, theirs).status == "different"
     wrong = [x + 1 for x in theirs[9]]
-    found = random_graphs._verdict(part, library, {**ours, 9: wrong}, theirs)
+    found = random_graphs.verdict_of(part, library, {**ours, 9: wrong}, theirs)
     assert found.status == "different" and found.reason.startswith("length 9: ")
 
 
@@ -50,7 +50,7 @@ def test_refusals_are_counted_without_names_and_numbers() -> None:
     message = "node 'a_3' (slice): the bounded dimension n (1 to 12) has %b.1 with 12 at its longest length; give"
     assert reason_of(message) == "node (slice): the bounded dimension n has with N at its longest length"
     results = [Compared(0, (), "same", "", 4), Compared(1, (), "refused", message), Compared(2, (), "refused", message)]
-    text = random_lengths(random_graphs._record(3, 0, results))
+    text = random_lengths(random_graphs.record_of(3, 0, results))
     assert "3 random graphs" in text and "| 1 | 0 | 0 | 0 | 2 | 0 |" in text and f"| {reason_of(message)} | 2 |" in text
 
 

@@ -103,7 +103,7 @@ def beam_by_definition(problem: OrderProblem, width: int) -> tuple[int, ...]:
 def test_the_beam_is_that_of_its_definition(problem: OrderProblem, width: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(order_search, "BEAM", width)
-        assert order_search._beam(problem) == beam_by_definition(problem, width)
+        assert order_search.beam_search(problem) == beam_by_definition(problem, width)
 
 
 class CountedProblem(OrderProblem):
@@ -135,6 +135,6 @@ def test_the_work_of_the_beam_is_linear_in_the_number_of_operators(monkeypatch: 
     counts = []
     for steps in (20, 40, 80):
         CountedProblem.steps, plain = 0, recurrent(steps)
-        order_search._beam(CountedProblem(plain.sizes, plain.touched, plain.before))
+        order_search.beam_search(CountedProblem(plain.sizes, plain.touched, plain.before))
         counts.append(CountedProblem.steps)
     assert counts[2] - counts[1] <= 2.05 * (counts[1] - counts[0]), counts

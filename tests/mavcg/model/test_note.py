@@ -2,7 +2,7 @@
 
 import json
 
-from mavcg.model.note import _macro, macro_from_note
+from mavcg.model.note import macro_from_note, macro_json
 from mavcg.specs.tile_plan import MacroTile, Order
 
 # As libraries have it that were built before a field was renamed.
@@ -24,6 +24,6 @@ def test_macro_tiles_of_notes_keep_their_keys() -> None:
     macro = macro_from_note(OLD)
 
     assert macro.order is Order.CHANNELS and macro.parts == 3
-    assert json.loads(json.dumps(_macro(macro))) == {"macro": OLD}
-    assert macro_from_note(_macro(MacroTile())["macro"]) == MacroTile()
-    assert _macro(None) == {} and macro_from_note({}) == MacroTile()
+    assert json.loads(json.dumps(macro_json(macro))) == {"macro": OLD}
+    assert macro_from_note(macro_json(MacroTile())["macro"]) == MacroTile()
+    assert macro_json(None) == {} and macro_from_note({}) == MacroTile()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mavcg.cli.app import run
 from mavcg.objects import macho
-from mavcg.objects.macho import _trie_names
+from mavcg.objects.macho import trie_names
 from mavcg.toolchain.zig import run_tool
 from tests.mavcg.conftest import Mavcg
 
@@ -116,4 +116,4 @@ def test_options_for_a_dylib(mavcg: Mavcg, tmp_path: Path) -> None:
 @given(st.binary(max_size=64))
 def test_garbled_exports_end_in_an_error(trie: bytes) -> None:
     with suppress(ValueError, IndexError):
-        assert all(isinstance(name, str) for name in _trie_names(trie))
+        assert all(isinstance(name, str) for name in trie_names(trie))

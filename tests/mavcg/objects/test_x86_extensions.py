@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.objects.code_extensions import code_extensions, function_extensions
-from mavcg.objects.x86_extensions import _TABLES, _rows, instructions, x86_extensions
-from mavcg.runtime.needs import _cpuid_bits
+from mavcg.objects.x86_extensions import TABLES, instructions, table_rows, x86_extensions
+from mavcg.runtime.needs import cpuid_bits
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_zig, zig_program
@@ -163,7 +163,7 @@ def test_every_form_needs_what_the_manual_says(tmp_path: Path) -> None:
     found = function_extensions(out)
     wrong = {line: found[f"f{n}"] for n, line in enumerate(lines) if found[f"f{n}"] != frozenset(wanted[n].split())}
     assert wrong == {} and code_extensions(out) == frozenset().union(*(names.split() for names in wanted))
-    assert {name for text in wanted for name in text.split()} > set(_cpuid_bits()) - {
+    assert {name for text in wanted for name in text.split()} > set(cpuid_bits()) - {
         # Instructions of the system, and names that a test of clang's headers covers.
         *("enqcmd", "hreset", "lwp", "mwaitx", "pku", "raoint", "shstk", "tsxldtrk", "uintr", "amx-fp16"),
     }
@@ -229,9 +229,9 @@ def gnu_assembler() -> bool:
 def random_instruction(chance: random.Random, encoding: str) -> bytes:
     """An instruction with an opcode of the tables, and any operands."""
     table, prefix, opcode = chance.choice(
-        [key for key in _rows(encoding) if key[0] < 8 and (encoding, *key[::2]) != ("legacy", 1, 1)]
+        [key for key in table_rows(encoding) if key[0] < 8 and (encoding, *key[::2]) != ("legacy", 1, 1)]
     )
-    row = chance.choice(_rows(encoding)[table, prefix, opcode])
+    row = chance.choice(table_rows(encoding)[table, prefix, opcode])
     wide = chance.getrandbits(1) if row.wide is None else row.wide
     length, operands = chance.randrange(3), chance.choice([15, 15, chance.randrange(16)])
     modrm = chance.choice([bytes([0xC0 | chance.randrange(64)]), bytes([0x44 | chance.randrange(8) << 3, 0x24, 8])])
@@ -323,16 +323,16 @@ def test_every_extension_has_a_bit_of_cpuid() -> None:
     }
     registers_saved = {"avx": {1, 2}, "avx512f": {5, 6, 7}, "amx-tile": {17, 18}}  # XCR0: SDM 1, 13.3
 
-    for name, bits in _cpuid_bits().items():
+    for name, bits in cpuid_bits().items():
         saved = {bit for word, bit in bits if word == 6}
         assert saved == registers_saved.get(name, set()), name
         own = {(word, bit) for word, bit in bits if word != 6 and (name, bit) != ("xsave", 27)}
         if name not in ("fma4", "tbm", "mwaitx"):  # which cpuid.h does not have
             assert own == theirs[names.get(name, name.replace("-", ""))], name
     named = {
-        name for encoding in _TABLES for rows in _rows(encoding).values() for r in rows for name in r.short | r.long
+        name for encoding in TABLES for rows in table_rows(encoding).values() for r in rows for name in r.short | r.long
     }
-    assert named - set(_cpuid_bits()) == WITHOUT_BITS
+    assert named - set(cpuid_bits()) == WITHOUT_BITS
 
 
 @pytest.mark.parametrize(

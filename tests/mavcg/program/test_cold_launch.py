@@ -14,10 +14,10 @@ from hypothesis.strategies import lists, sampled_from
 import mavcg.program.cold_launch as cold_launch
 from mavcg.files.store import cache_root
 from mavcg.program.buildfile import BuildFile
-from mavcg.program.cold_launch import _note_path, _read_note, is_cold, plain_command, write_note
+from mavcg.program.cold_launch import is_cold, note_path, plain_command, read_note, write_note
 from mavcg.program.depfile import dependency_file
 from mavcg.program.foreign_compilers import foreign_command
-from mavcg.program.launching import _leave_note
+from mavcg.program.launching import leave_note
 from mavcg.program.lto import lto_of
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 
@@ -63,7 +63,7 @@ def test_notes_are_in_the_users_store(named: str, xdg: str, home: str, monkeypat
     for name, value in (("MAVCG_CACHE", named), ("XDG_CACHE_HOME", xdg), ("HOME", home)):
         monkeypatch.setenv(name, value)
     root = cache_root()
-    assert os.path.dirname(_note_path("mavcg.toml")) == (str(root / "launch") if root else "")
+    assert os.path.dirname(note_path("mavcg.toml")) == (str(root / "launch") if root else "")
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def noted(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MAVCG_CACHE", str(here / "cache"))
     (here / "mavcg.toml").write_text('[build]\nhot = ["dot"]\n')
     (here / "a.o").write_bytes(b"cool")
-    _leave_note(here / "mavcg.toml", BuildFile(hot=("nn::dot<float>",)))
+    leave_note(here / "mavcg.toml", BuildFile(hot=("nn::dot<float>",)))
     return here
 
 
@@ -92,7 +92,7 @@ def test_an_object_with_a_word_of_a_hot_function_takes_the_long_way(noted: Path)
 
 @pytest.mark.parametrize("change", ["config", "note", "writable", "folder", "link", "profile"])
 def test_a_note_counts_for_its_configuration_and_its_user_alone(noted: Path, change: str) -> None:
-    config, note = noted / "mavcg.toml", Path(_note_path(str(noted / "mavcg.toml")))
+    config, note = noted / "mavcg.toml", Path(note_path(str(noted / "mavcg.toml")))
     if change == "config":
         config.write_text('[build]\nhot = ["cool"]\n')
     elif change == "note":
@@ -107,14 +107,14 @@ def test_a_note_counts_for_its_configuration_and_its_user_alone(noted: Path, cha
     else:
         write_note(str(config), str(noted / "gone.json"), [], [b"dot"])
         note.unlink()
-    assert _read_note(str(config)) is None and not cold()
+    assert read_note(str(config)) is None and not cold()
 
 
 def test_words_that_are_not_certain_leave_no_note(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAVCG_CACHE", str(here / "cache"))
     (here / "mavcg.toml").write_text('[build]\nhot = ["*"]\n')
-    _leave_note(here / "mavcg.toml", BuildFile(hot=("*",)))
-    assert not Path(_note_path(str(here / "mavcg.toml"))).exists()
+    leave_note(here / "mavcg.toml", BuildFile(hot=("*",)))
+    assert not Path(note_path(str(here / "mavcg.toml"))).exists()
 
 
 SHORT = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.objects.elf import function_symbols
-from mavcg.program.hot_functions import _forms, match_names
+from mavcg.program.hot_functions import match_names, name_forms
 from mavcg.program.hot_symbols import HotSymbol, certain_word, may_define
 from mavcg.toolchain.zig import run_zig
 
@@ -22,7 +22,7 @@ _ZN4core3fmt9Formatter3pad17h0123456789abcdefE  _RNvCs1234_7mycrate3foo
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_word_of_each_form_is_in_the_linkage_name(name: str) -> None:
-    for form in _forms(name):
+    for form in name_forms(name):
         assert certain_word(form) in name, form
 
 

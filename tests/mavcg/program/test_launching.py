@@ -137,7 +137,7 @@ def test_commands_without_an_object_of_ours_do_nothing(here: Path, command: list
 
 
 def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mavcg.program.launching import _target
+    from mavcg.program.launching import target_of_unit
     from mavcg.program.sources.compile_commands import CompileUnit
     from mavcg.toolchain.target import host_target
 
@@ -150,7 +150,7 @@ def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch:
         (f"{host.arch}-linux-gnu", host.zig_name),
     ):
         monkeypatch.setattr("mavcg.program.sources.headers.machine_of", lambda *_, m=machine: m)
-        assert _target(unit).zig_name == name
+        assert target_of_unit(unit).zig_name == name
     monkeypatch.setattr("mavcg.program.sources.headers.machine_of", lambda *_: "riscv64-linux-gnu")
     with pytest.raises(MavcgError, match="cc: compiles for riscv64-linux-gnu; versions are made for AArch64 and x86"):
-        _target(unit)
+        target_of_unit(unit)

@@ -265,13 +265,13 @@ def _no_live_out(function: Any, *more: Any) -> Any:
     return replace(live, at_end=tuple(live - {"v0", "v1", "v2", "v3"} for live in live.at_end))
 
 
-dependences_of_registers = dependences._register_edges
+dependences_of_registers = dependences.register_edges
 real_liveness = liveness.liveness
 BROKEN = {
     "a renaming that forgets what comes in": (loop_forms, "allocate", _forgetful_renaming),
     "stores and loads in any order": (dependences, "_memory_edges", _no_memory_edges),
     "an epilogue that ends early": (loop_tuning, "emit_pipeline", _short_drain),
-    "registers overwritten before they are read": (dependences, "_register_edges", _only_true_dependences),
+    "registers overwritten before they are read": (dependences, "register_edges", _only_true_dependences),
     "a split that inserts into the wrong half": (split, "_insert", _wrong_lane),
     "a liveness that forgets results": (tune_module, "liveness", _no_live_out),
 }

@@ -22,7 +22,7 @@ from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.model.dump import dump
-from mavcg.model.note import _macro, model_note
+from mavcg.model.note import macro_json, model_note
 from mavcg.model.report import show_note
 from mavcg.objects.elf import function_symbols
 from mavcg.profiles.load import cores_for, load_core
@@ -106,7 +106,7 @@ def test_the_note_and_its_table_say_what_was_planned() -> None:
     shown = io.StringIO()
     show_note({**note, "code_bytes": 1}, Console(file=shown, width=200))
 
-    assert note["kernels"][name]["versions"]["generic"]["macro"] == _macro(macro)["macro"]
+    assert note["kernels"][name]["versions"]["generic"]["macro"] == macro_json(macro)["macro"]
     assert "macro" not in note["kernels"][name]["versions"]["cortex-a55"]
     rows = [line.split() for line in shown.getvalue().splitlines() if name in line and "channels-outer" in line]
     assert rows == [[name, "generic", "channels-outer", "3", "16", "24", "512", "5", "1", "0", "4x2"]]

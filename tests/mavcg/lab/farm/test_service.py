@@ -20,7 +20,7 @@ import pytest
 
 from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.errors import MavcgError
-from mavcg.lab.commands.farm import _say_ready
+from mavcg.lab.commands.farm import say_ready
 from mavcg.lab.connections.address import FarmAddress, read_address
 from mavcg.lab.connections.check_scheduler import check_scheduler, farm_security
 from mavcg.lab.connections.token import make_token, token_path
@@ -194,7 +194,7 @@ def test_serve_says_what_listens_and_refuses_a_busy_port(mavcg: Any, farm: DaskC
     ],
 )
 def test_what_serve_prints(address: FarmAddress, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    _say_ready(address, Path("a.pem"), as_json=False)
+    say_ready(address, Path("a.pem"), as_json=False)
     printed = [line.split(None, 1) for line in capsys.readouterr().out.splitlines()]
     assert printed == [list(pair) for pair in zip(("scheduler", "workers", "clients", "token"), lines, strict=True)]
 

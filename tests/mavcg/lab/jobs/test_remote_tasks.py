@@ -79,9 +79,9 @@ def test_every_task_and_every_check_is_there() -> None:
 @pytest.fixture(scope="module")
 def linked(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A library task, its prepared library, the task to link it with its objects, and the linked files."""
-    from mavcg.lab.farm.build_farm import _library_tasks
+    from mavcg.lab.farm.build_farm import library_tasks
 
-    (task, _) = _library_tasks(two_requests(tiny_onnx, tmp_path_factory.mktemp("linked")), lambda message: None)
+    (task, _) = library_tasks(two_requests(tiny_onnx, tmp_path_factory.mktemp("linked")), lambda message: None)
     (prepared,) = prepare_libraries((task,))
     objects = compile_modules(prepared.ir)  # type: ignore[union-attr]
     link = LinkTask(task, prepared, objects)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.simulate import call_arguments, simulated_jobs
-from mavcg.lab.simulate.row_windows import DEFAULT_PLAN, WindowPlan, _starts, estimate_cycles
+from mavcg.lab.simulate.row_windows import DEFAULT_PLAN, WindowPlan, estimate_cycles, window_starts
 from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.simulate.simulated_jobs import SimulatedJob, SimulatedKernels, compile_jobs, simulate_job
 from mavcg.lab.tuning.simulated import simulated_job
@@ -33,7 +33,7 @@ def cycles_of(kernels: SimulatedKernels, job: SimulatedJob, plan: WindowPlan) ->
     program = SimulatedProgram(kernels.image, load_timing(kernels.core), simulated_core(kernels.core, BOARD))
     program.emulator.keep_memory()
     sizes = {"weights": job.lowering.weights_bytes, "workspace": job.lowering.workspace_bytes, **job.sizes}
-    return estimate_cycles(program, simulated_jobs._place_stages(program, kernels, job, sizes), LONG, plan).cycles
+    return estimate_cycles(program, simulated_jobs.place_stages(program, kernels, job, sizes), LONG, plan).cycles
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_windows_of_rows_take_as_long_as_the_whole(name: str, scenario: Scenario
 
 @pytest.mark.parametrize(("calls", "each", "windows"), [(1, 1, 3), (7, 2, 3), (28, 3, 3), (1000, 1, 5), (6, 2, 3)])
 def test_windows_lie_apart_and_inside(calls: int, each: int, windows: int) -> None:
-    starts = _starts(calls, each, windows)
+    starts = window_starts(calls, each, windows)
     if each * windows >= calls:
         assert starts == [0]
         return
@@ -73,7 +73,7 @@ def test_a_workspace_is_written_by_the_first_stage_that_has_it(tmp_path: Path) -
     program = SimulatedProgram(kernels.image, load_timing(kernels.core), simulated_core(kernels.core, BOARD))
     program.emulator.keep_memory()
     sizes = {"weights": job.lowering.weights_bytes, "workspace": job.lowering.workspace_bytes, **job.sizes}
-    first, *_, last = simulated_jobs._place_stages(program, kernels, job, sizes)
+    first, *_, last = simulated_jobs.place_stages(program, kernels, job, sizes)
 
     assert all(sum(o.written and o.by_rows for o in stage.operands) == 1 for stage in (first, last))
     passed = {o.address for o in first.operands if o.written and o.by_rows}

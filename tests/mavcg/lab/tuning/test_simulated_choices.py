@@ -8,7 +8,7 @@ from mavcg.choose.algorithms.choice import Alternative
 from mavcg.choose.algorithms.costs.provider import MEASURED, MODELLED, SIMULATED, Cost
 from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.lab.tuning.simulated_choices import _jobs_of_choice
+from mavcg.lab.tuning.simulated_choices import jobs_of_choice
 from mavcg.lab.tuning.work_list import Job, WorkList, unsure_jobs
 from mavcg.specs.primitive import Layout, Scenario
 
@@ -62,7 +62,7 @@ def test_the_chosen_one_its_rival_and_the_default_are_simulated(kind: str) -> No
     unsure = {(SCENARIO, name): job(name, 1.0) for name in (WINOGRAD, IM2, DIRECT, DEFAULT)}
 
     def names(alternatives: list[Alternative], chosen: int = 0) -> list[str]:
-        return [each.what[1] for each in _jobs_of_choice(SCENARIO, alternatives[chosen], alternatives, unsure)]  # type: ignore[index, arg-type]
+        return [each.what[1] for each in jobs_of_choice(SCENARIO, alternatives[chosen], alternatives, unsure)]  # type: ignore[index, arg-type]
 
     assert names(made) == [WINOGRAD, IM2, DEFAULT]  # DIRECT has other layouts
     known = [alternative(WINOGRAD, 1.0, kind), *made[1:]]
@@ -74,5 +74,5 @@ def test_the_chosen_one_its_rival_and_the_default_are_simulated(kind: str) -> No
 def test_nothing_is_simulated_where_the_model_is_sure() -> None:
     made = [alternative(WINOGRAD, 1.0), alternative(DEFAULT, 2.0)]
 
-    assert list(_jobs_of_choice(SCENARIO, made[0], made, {})) == []
+    assert list(jobs_of_choice(SCENARIO, made[0], made, {})) == []
     assert len({primitive.name for primitive in all_primitives()}) > 50
