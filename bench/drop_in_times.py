@@ -27,7 +27,7 @@ from bench.wheels import file_of_wheel, members_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.load import is_tflite
-from mavcg.model.partial_build import PartialResult, build_partial
+from mavcg.model.partial.build import PartialResult, build_partial
 from mavcg.model.request import ModelOptions, make_model_request, make_partial_request
 
 MODELS = (

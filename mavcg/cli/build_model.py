@@ -13,7 +13,7 @@ from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
     from mavcg.model.model_request import ModelRequest
-    from mavcg.model.partial_build import PartialRequest
+    from mavcg.model.partial.build import PartialRequest
     from mavcg.model.sized_model import SizedResult
 
 PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT (docs/drop-in.md)"
@@ -132,8 +132,8 @@ def build_partial_and_report(request: "PartialRequest", limits: ResourceLimits, 
 
     Returns: the JSON document, or {} after a report on stdout.
     """
-    from mavcg.model.partial_build import build_partial
-    from mavcg.model.partial_report import partial_json, show_partial
+    from mavcg.model.partial.build import build_partial
+    from mavcg.model.partial.report import partial_json, show_partial
 
     with enforce_limits(limits, str(request.build.model)) as progress:
         result = build_partial(request, progress)

@@ -29,7 +29,7 @@ from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
 if TYPE_CHECKING:
-    from mavcg.model.partial_build import PartialRequest
+    from mavcg.model.partial.build import PartialRequest
 
 MAX_THREADS = 256  # default threads of a library; its contexts accept up to 1024 (runtime/csrc/engine.h)
 AUTO_THREADS = 0  # the number of threads that is predicted to be fastest
@@ -256,7 +256,7 @@ def make_partial_request(
             if value is not None:
                 raise MavcgError(f"{option} {value}: applies to a partial build; add --partial")
         return None
-    from mavcg.model.partial_build import (
+    from mavcg.model.partial.build import (
         PartialRequest,
     )  # imports formats and runtimes that whole builds do not need
 
