@@ -22,7 +22,7 @@ from mavcg.importers.onnx_support import ModelSupport
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress, plan_context
-from mavcg.model.partial.convex import convex_sets
+from mavcg.model.partial.node_sets import convex_sets, delegate_sets
 from mavcg.model.partial.onnx_branches import Branch, branches_of, with_bodies, with_free_inputs
 from mavcg.model.partial.onnx_files import onnx_files
 from mavcg.model.partial.onnx_nodes import branch_macs, branch_nodes, nodes_of_sizes, onnx_nodes, read_support
@@ -35,7 +35,6 @@ from mavcg.model.partial.onnx_subgraphs import (
 )
 from mavcg.model.partial.plan import Nodes, PartialPlan, PlanNode, join_plans, plan_subgraphs
 from mavcg.model.partial.tflite_nodes import tflite_nodes
-from mavcg.model.partial.tflite_sets import delegate_sets
 from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.sizes import size_text
 from mavcg.model.stages import CHOOSE, run_stages

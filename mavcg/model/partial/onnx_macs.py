@@ -6,7 +6,7 @@ Source of the shapes' meaning: the operators' definitions, onnx/docs/Operators.m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mavcg.graph import TensorType
@@ -119,8 +119,3 @@ _COUNTS: Mapping[str, Callable[[onnx.NodeProto, Callable[[str], Shape]], int]] =
     "Attention": _attention,
     "QAttention": _attention,
 }
-
-
-def known_and_unknown(counts: Sequence[int | None]) -> tuple[int, int]:
-    """Return the sum of the known counts, and the number of unknown ones."""
-    return sum(count for count in counts if count), sum(count is None for count in counts)

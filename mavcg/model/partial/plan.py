@@ -111,7 +111,7 @@ def plan_subgraphs(
         attempt: imports the subgraph of some nodes, far enough to know that it can be built; raises MavcgError if not.
             The node that the error names is then left out, and the other nodes are divided again.
         divide: divides the supported nodes into sets that the other runtime can call as one node each
-            (convex.convex_sets, tflite_sets.delegate_sets).
+            (node_sets.py).
     """
     weights = [node.macs or 0 for node in nodes]
     total = sum(weights) if macs is None else macs

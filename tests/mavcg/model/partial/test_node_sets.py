@@ -1,4 +1,4 @@
-"""Convex sets of generated graphs, against the definition by paths."""
+"""Convex sets of generated graphs, against the definition by paths; sets of a delegate, against the runtime's rule."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.model.partial.convex import convex_sets
+from mavcg.model.partial.node_sets import convex_sets, delegate_sets
 
 Graph = tuple[list[list[int]], list[bool], list[int]]
 
@@ -73,3 +73,31 @@ def test_a_long_chain_with_many_unsupported_nodes_is_divided_in_time() -> None:
     supported = [i % 10 != 0 for i in range(count)]
 
     assert len(convex_sets(sources, supported, [1] * count)) == count // 10
+
+
+@pytest.mark.parametrize(
+    ("sources", "supported", "sets"),
+    [
+        ([[], [0], [1]], [True, True, True], [(0, 1, 2)]),
+        ([[], [0], [1]], [True, False, True], [(0,), (2,)]),
+        # Node 0 runs first and alone: node 2 waits for node 1, which belongs to the runtime.
+        ([[], [], [0, 1]], [True, False, True], [(0,), (2,)]),
+        # The runtime's node comes first, and both others after it.
+        ([[], [], [0, 1]], [False, True, True], [(1, 2)]),
+        # Two chains without a connection are one set.
+        ([[], []], [True, True], [(0, 1)]),
+        ([], [], []),
+    ],
+)
+def test_sets_of_a_delegate(sources: list[list[int]], supported: list[bool], sets: list[tuple[int, ...]]) -> None:
+    assert delegate_sets(sources, supported, [1] * len(sources)) == sets
+
+
+@given(st.data(), st.integers(0, 20))
+def test_each_supported_node_is_in_one_set_of_a_delegate(data: st.DataObject, count: int) -> None:
+    sources = [data.draw(st.lists(st.integers(0, i - 1), unique=True)) if i else [] for i in range(count)]
+    supported = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    sets = delegate_sets(sources, supported, [1] * count)
+
+    assert sorted(n for nodes in sets for n in nodes) == [n for n, able in enumerate(supported) if able]
+    assert all(list(nodes) == sorted(nodes) for nodes in sets)

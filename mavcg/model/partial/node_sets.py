@@ -1,7 +1,8 @@
 """Divide the supported nodes of a graph into convex sets that can be computed as one node each.
 
 A set is convex if no path leaves it and comes back. Several sets together must also not wait for each other. Nodes are
-numbers in an order of computation.
+numbers in an order of computation. ONNX runtimes run a model that mavcg writes, so its sets are free; TFLite's runtime
+divides a graph between a delegate and its own kernels itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -85,3 +86,31 @@ def _reaches(targets: Mapping[int, set[int]], starts: set[int], end: int) -> boo
         seen |= new
         stack += new
     return False
+
+
+def delegate_sets(sources: Sources, supported: Sequence[bool], weights: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the sets of supported nodes that the runtime turns into one delegate kernel each, the heaviest first.
+
+    The runtime visits the nodes in order: the first node that can run begins a set, and all nodes of its kind
+    (supported or not) that can run by then join it. The sets are convex, and may have several connected parts.
+
+    Args:
+        sources: for each node, the nodes whose results it reads, which come before it.
+        weights: weight of each node.
+    Source: TensorFlow Lite, graph_info.cc, PartitionGraphIntoIndependentNodeSubsets, described in our words.
+    """
+    done = [False] * len(sources)
+    sets: list[tuple[int, ...]] = []
+    left = list(range(len(sources)))
+    while left:
+        kind: bool | None = None
+        taken: list[int] = []
+        # One pass is enough: sources come before their readers.
+        for node in left:
+            if all(done[s] for s in sources[node]) and kind in (None, supported[node]):
+                kind, done[node] = supported[node], True
+                taken.append(node)
+        left = [node for node in left if not done[node]]
+        if kind:
+            sets.append(tuple(taken))
+    return sorted(sets, key=lambda nodes: (-sum(weights[n] for n in nodes), nodes))
