@@ -21,7 +21,7 @@ from tests.mavcg.cli.in_process import build_in
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bounded_models import Tokens  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import Tokens  # noqa: E402
 
 MOST, WIDTH, RESULTS = 160, 24, 97  # so much work that a step has several chunks
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ from tests.mavcg.cli.test_build_bounded import guarded
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bert_models import MOST, bert, sentence  # noqa: E402
+from tests.mavcg.choose.lengths.bert_models import MOST, bert, sentence  # noqa: E402
 
 BOUNDS = {"batch": [1, 4], "tokens": [1, MOST]}
 

@@ -14,8 +14,8 @@ from tests.mavcg.cli.in_process import build_in
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+from tests.mavcg.choose.lengths.bounded_models import Images, small_cnn  # noqa: E402
 from tests.mavcg.cli.test_build_bounded import guarded  # noqa: E402
-from tests.mavcg.model.bounded_models import Images, small_cnn  # noqa: E402
 
 LEAST, MOST = 5, 60
 

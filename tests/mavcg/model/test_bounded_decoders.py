@@ -15,9 +15,9 @@ from mavcg.specs.count import Dimension
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+from tests.mavcg.choose.lengths.bounded_run import assert_same, results_of_lengths  # noqa: E402
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
 from tests.mavcg.importers.test_onnx_grouped_attention import ROOM, SIZE, floats, model  # noqa: E402
-from tests.mavcg.model.bounded_run import assert_same, results_of_lengths  # noqa: E402
 
 helper = onnx.helper
 MICROSOFT = "com.microsoft"

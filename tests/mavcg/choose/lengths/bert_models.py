@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tests.mavcg.model.bounded_models import node, save_model
+from tests.mavcg.choose.lengths.bounded_models import node, save_model
 
 Array = NDArray[Any]
 WORDS, MOST = 50, 96

@@ -14,9 +14,9 @@ from tests.conftest import NO_SHRINKING, examples
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bert_models import MOST, Encoder, bert, sentence  # noqa: E402
-from tests.mavcg.model.bounded_models import PIECES, Tokens, grown, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import assert_same  # noqa: E402
+from tests.mavcg.choose.lengths.bert_models import MOST, Encoder, bert, sentence  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import PIECES, Tokens, grown, save_model  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_same  # noqa: E402
 
 SHAPES = {"input_ids": ("batch", "tokens"), "attention_mask": ("batch", "tokens")}
 PAIRS = ((1, 1), (1, 9), (2, 9), (3, 70), (4, 1), (4, MOST))

@@ -13,8 +13,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: E402
 
-from tests.mavcg.model.bounded_models import Tokens, images_model  # noqa: E402
-from tests.mavcg.model.bounded_run import results_of_lengths  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import Tokens, images_model  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import results_of_lengths  # noqa: E402
 
 LENGTHS = (1, 2, 33, 67)
 

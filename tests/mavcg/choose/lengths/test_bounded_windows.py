@@ -16,8 +16,8 @@ from tests.conftest import NO_SHRINKING, examples
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bounded_models import Images, Tokens, small_cnn  # noqa: E402
-from tests.mavcg.model.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import Images, Tokens, small_cnn  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
 
 Shape = tuple[int | None, ...]
 

@@ -12,7 +12,7 @@ from mavcg.specs.count import Dimension
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bounded_run import assert_same  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_same  # noqa: E402
 
 MICROSOFT = "com.microsoft"
 WIDTH, MOST, LENGTHS = 16, 9, (1, 2, 5, 9)

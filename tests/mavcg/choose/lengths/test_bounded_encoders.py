@@ -12,9 +12,9 @@ from mavcg.specs.count import Dimension
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+from tests.mavcg.choose.lengths.bert_models import LEAST_F32, MOST, Encoder, bert, sentence  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_same  # noqa: E402
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
-from tests.mavcg.model.bert_models import LEAST_F32, MOST, Encoder, bert, sentence  # noqa: E402
-from tests.mavcg.model.bounded_run import assert_same  # noqa: E402
 
 SHAPES = {"input_ids": (1, None), "attention_mask": (1, None)}
 LENGTHS = (1, 2, 3, 7, 16, 31, 64, 65, MOST - 1, MOST)

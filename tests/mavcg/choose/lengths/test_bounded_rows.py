@@ -15,8 +15,8 @@ from tests.conftest import NO_SHRINKING, examples
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.model.bounded_models import PIECES, Tokens, grown, images_model, node, save_model  # noqa: E402
-from tests.mavcg.model.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import PIECES, Tokens, grown, images_model, node, save_model  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
 
 
 @settings(max_examples=examples(500, 2), phases=NO_SHRINKING)

@@ -13,8 +13,8 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from onnxruntime.quantization import CalibrationDataReader, quantize_static  # noqa: E402
 
-from tests.mavcg.model.bounded_models import Images, Tokens, images_model  # noqa: E402
-from tests.mavcg.model.bounded_run import assert_same  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import Images, Tokens, images_model  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_same  # noqa: E402
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]
