@@ -127,13 +127,9 @@ def estimate_after(
     length = _instructions(program, kernel, limit)
     if length > plan.whole:
         return _windows(program, kernel, length, before, limit, plan)
-    cycles = instructions = 0
     for _ in range(2):
         _touch_before(program, kernel, before, 0.0)
-        cycles = instructions = 0
-        for begin, end in kernel.ranges():
-            counts = program.call(kernel.address, kernel.state(begin, end), limit)
-            cycles, instructions = cycles + counts.cycles, instructions + counts.instructions
+        cycles, instructions = _time_calls(program, kernel, kernel.ranges(), limit)
     return WindowEstimate(float(cycles), 0.0, instructions, instructions)
 
 
@@ -156,16 +152,20 @@ def _time_all(program: SimulatedProgram) -> None:
     library().sim_sampling(program.simulation, 0, 0, 0, 0, 0, 0)
 
 
+def _time_calls(
+    program: SimulatedProgram, kernel: KernelCalls, calls: Sequence[tuple[int, int]], limit: int
+) -> tuple[int, int]:
+    """Run these calls of a kernel, given by their rows; return cycles and instructions of all."""
+    counts = [program.call(kernel.address, kernel.state(*rows), limit) for rows in calls]
+    return sum(each.cycles for each in counts), sum(each.instructions for each in counts)
+
+
 def _whole(program: SimulatedProgram, kernels: Sequence[KernelCalls], limit: int) -> WindowEstimate:
     _time_all(program)
-    cycles = instructions = 0
     for _ in range(2):
-        cycles = instructions = 0
-        for kernel in kernels:
-            for begin, end in kernel.ranges():
-                counts = program.call(kernel.address, kernel.state(begin, end), limit)
-                cycles, instructions = cycles + counts.cycles, instructions + counts.instructions
-    return WindowEstimate(float(cycles), 0.0, instructions, instructions)
+        counts = [_time_calls(program, kernel, kernel.ranges(), limit) for kernel in kernels]
+    instructions = sum(number for _, number in counts)
+    return WindowEstimate(float(sum(cycles for cycles, _ in counts)), 0.0, instructions, instructions)
 
 
 def _windows(
@@ -194,11 +194,9 @@ def _windows(
             error = hypot(error, of_calls * length / instructions / len(starts))
         else:
             _time_all(program)
-            for begin, end in ranges[max(0, start - warm) : start]:
-                program.call(kernel.address, kernel.state(begin, end), limit)
-            counts = [program.call(kernel.address, kernel.state(begin, end), limit) for begin, end in calls]
-            cycles = float(sum(c.cycles for c in counts))
-            instructions = measured = sum(c.instructions for c in counts)
+            _time_calls(program, kernel, ranges[max(0, start - warm) : start], limit)
+            cycles, instructions = _time_calls(program, kernel, calls, limit)
+            measured = instructions
         windows.append((cycles, instructions))
         timed += measured
     rates = [cycles / instructions for cycles, instructions in windows]
