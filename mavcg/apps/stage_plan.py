@@ -11,7 +11,7 @@ from mavcg.choose.lowering.lower import LoweredStep
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
-from mavcg.choose.predict.work import step_works
+from mavcg.choose.predict.program_work import step_works
 from mavcg.errors import MavcgError
 from mavcg.model.model_request import ModelRequest, plan_context
 from mavcg.runtime.program_check import MAX_STAGES

@@ -16,9 +16,10 @@ from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.files import is_model_file, library_note
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
+from mavcg.choose.predict.program_work import step_works
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.choose.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
-from mavcg.choose.predict.work import StepWork, step_works, works_from_json
+from mavcg.choose.predict.work import StepWork, works_from_json
 from mavcg.cost.board_model import board_model, with_half_arithmetic
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder

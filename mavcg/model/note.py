@@ -11,7 +11,7 @@ from mavcg.choose.lowering.kernel_code import KernelCode, version_symbol
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.plan import Plan
-from mavcg.choose.predict.work import step_works
+from mavcg.choose.predict.program_work import step_works
 from mavcg.graph import Node
 from mavcg.graph.layout import Layout
 from mavcg.hardware.core import GENERIC

@@ -19,8 +19,8 @@ from mavcg.choose.lowering.row_phases import divide_rows
 from mavcg.choose.lowering.step_list import make_step_list
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
+from mavcg.choose.predict.program_work import step_works
 from mavcg.choose.predict.stored_weights import stored_weight_gains
-from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.errors import MavcgError

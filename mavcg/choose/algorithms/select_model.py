@@ -18,10 +18,10 @@ from mavcg.choose.algorithms.costs.engine_costs import (
 )
 from mavcg.choose.algorithms.costs.modelled import modelled_costs
 from mavcg.choose.algorithms.costs.node_costs import SafetyFactors, safety_factors_of
+from mavcg.choose.algorithms.costs.on_cores import costs_on, model_on
 from mavcg.choose.algorithms.costs.provider import CostProvider, mean_of
 from mavcg.choose.algorithms.library import library_choice, without_computed_weights
 from mavcg.choose.algorithms.network import network_of
-from mavcg.choose.algorithms.select_network import costs_on, model_on
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, check_strategy, select, strategy_names
 from mavcg.choose.limits.weight_limit import select_within
 from mavcg.choose.predict.algorithms import PredictedAlgorithms

@@ -25,7 +25,8 @@ from mavcg.choose.plan import Plan
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
-from mavcg.choose.predict.work import StepWork, step_works
+from mavcg.choose.predict.program_work import step_works
+from mavcg.choose.predict.work import StepWork
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.core_model import BoardModel, CoreModel

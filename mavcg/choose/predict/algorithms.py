@@ -15,7 +15,8 @@ from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
-from mavcg.choose.predict.work import StepWork, step_works
+from mavcg.choose.predict.program_work import step_works
+from mavcg.choose.predict.work import StepWork, rows_per_reading
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core_model import BoardModel, CoreModel
@@ -169,8 +170,3 @@ def _times(
             so_far.weight_bytes + work.bytes_of("weight"),
         )
     return times
-
-
-def rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
-    """Return the rows that share one read of the weights: of a task, or of a part of a call."""
-    return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else call_rows

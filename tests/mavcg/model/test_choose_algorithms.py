@@ -16,8 +16,8 @@ from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.plan import Plan
+from mavcg.choose.predict.program_work import step_works
 from mavcg.choose.predict.spec_text import read_spec
-from mavcg.choose.predict.work import step_works
 from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType

@@ -15,7 +15,7 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import divide_rows, program_rows
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.plan import Plan
-from mavcg.choose.predict.work import step_works
+from mavcg.choose.predict.program_work import step_works
 from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder

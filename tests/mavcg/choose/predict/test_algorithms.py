@@ -8,7 +8,7 @@ import pytest
 from mavcg.choose.lowering.lower import LoweredGraph, lower_candidates
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.algorithms import AlgorithmTime, PredictedAlgorithms, fastest_of, predict_algorithms
-from mavcg.choose.predict.work import step_works
+from mavcg.choose.predict.program_work import step_works
 from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
