@@ -21,9 +21,8 @@ from bench.models import model_path
 from bench.record import facts, write
 from bench.runners import built_library
 from bench.tables.catalogue import show_record
-from mavcg.choose.predict.correlation import Agreement, agreement
 from mavcg.choose.predict.predict import Prediction
-from mavcg.choose.predict.report import correlation_json
+from mavcg.choose.predict.report import Agreement, agreement, correlation_json
 from mavcg.hardware.board import Board
 from mavcg.model.estimating import board_of, predict_file
 from mavcg.runtime.loading import Model, load

@@ -26,11 +26,11 @@ from mavcg.choose.algorithms.choice import Choice, Problem, make_choice
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import SIMULATED
 from mavcg.choose.algorithms.costs.rows import Conversion
+from mavcg.choose.algorithms.library import USUAL_NAMES
 from mavcg.choose.algorithms.network import Network
 from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on, read_network
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
-from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.lab.tuning.simulated import simulate_jobs_on, simulated_cores
 from mavcg.lab.tuning.simulated_choices import simulate_unsure

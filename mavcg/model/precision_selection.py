@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 
 from mavcg.choose.pbqp import make_instance, solve
-from mavcg.choose.predict.node_times import node_times
+from mavcg.choose.predict.algorithms import node_times
 from mavcg.graph import Graph, Node
 from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.registry import single_inputs

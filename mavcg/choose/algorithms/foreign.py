@@ -1,16 +1,21 @@
-"""Gain of foreign libraries for a network: the optimum with their primitives compared with the one without."""
+"""Primitives of foreign libraries in a selection: their costs, and what they gain for a network.
+
+Only measured costs count, so that a foreign primitive is chosen only if it measured faster. The gain is that of the
+optimum with these primitives over the one without.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mavcg.choose.algorithms.choice import Alternative, Problem
+from mavcg.choose.algorithms.costs.provider import MEASURED, Cost, CostProvider
 from mavcg.choose.algorithms.strategies import Selected, select
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import HOST
 from mavcg.kernels.primitives.foreign_gemm import FAMILY, foreign_primitives
 from mavcg.specs.foreign_library import ForeignLibrary
-from mavcg.specs.primitive import Primitive
+from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,32 @@ def primitives_of(libraries: Sequence[ForeignLibrary]) -> tuple[Primitive, ...]:
     if len(set(labels)) < len(labels):
         raise MavcgError(f"--foreign: {', '.join(labels)}: name each library once")
     return tuple(primitive for library in libraries for primitive in foreign_primitives(library))
+
+
+@dataclass(frozen=True)
+class ForeignCosts:
+    """Costs with foreign primitives, known only where they were measured together with the default.
+
+    base: costs of all primitives. default: the engine's primitive for most convolutions. Nothing models a foreign
+    library, so both costs must be measured; a foreign one counts with the upper end of its interval.
+    """
+
+    base: CostProvider
+    default: Primitive
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        """Implement `CostProvider.primitive`."""
+        cost = self.base.primitive(scenario, primitive)
+        if primitive.family != FAMILY or cost is None:
+            return cost
+        default = self.base.primitive(scenario, self.default)
+        if default is None or (cost.kind, default.kind) != (MEASURED, MEASURED):
+            return None
+        return replace(cost, ms=cost.cautious_ms, spread_ms=0.0)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        """Implement `CostProvider.conversion`."""
+        return self.base.conversion(layout_from, layout_to, c, h, w)
 
 
 def _is_foreign(alternative: Alternative) -> bool:

@@ -9,13 +9,17 @@ from dataclasses import dataclass, replace
 
 from mavcg.choose.algorithms.choice import Choice
 from mavcg.choose.algorithms.network import Kind, Network, NetworkNode
-from mavcg.choose.algorithms.usual_primitives import USUAL
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.conv2d import is_depthwise
 from mavcg.kernels.int8.conv2d import IM2ROW, eight_bit_primitive, im2row_choices
+from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
 from mavcg.specs.primitive import Layout, Primitive
+
+# The primitives that the engine takes where nothing is selected; they are always measured.
+USUAL = {False: "implicit_gemm_hwc_hwc", True: "implicit_depthwise_hwc_hwc"}  # in f32, by whether they are depthwise
+USUAL_NAMES = frozenset((*USUAL.values(), *DEFAULTS))  # and of 8 bits
 
 _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mavcg.choose.algorithms.choice import Limits, MemoryLimit, Problem, make_problem
 from mavcg.choose.algorithms.costs.database import KnownCosts
-from mavcg.choose.algorithms.costs.foreign import ForeignCosts
 from mavcg.choose.algorithms.costs.on_cores import costs_on
 from mavcg.choose.algorithms.costs.provider import (
     IMPORTED,
@@ -18,12 +17,12 @@ from mavcg.choose.algorithms.costs.provider import (
 )
 from mavcg.choose.algorithms.costs.rows import text_of
 from mavcg.choose.algorithms.costs.threads import threaded_costs
-from mavcg.choose.algorithms.foreign import check_host, foreign_gain, primitives_of
+from mavcg.choose.algorithms.foreign import ForeignCosts, check_host, foreign_gain, primitives_of
+from mavcg.choose.algorithms.library import USUAL
 from mavcg.choose.algorithms.network import Network, network_of
 from mavcg.choose.algorithms.report.answer import Selection
 from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
-from mavcg.choose.algorithms.usual_primitives import USUAL
 from mavcg.choose.limits.arena_need import peak
 from mavcg.errors import MavcgError
 from mavcg.hardware.core_model import CoreModel

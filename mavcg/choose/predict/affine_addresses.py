@@ -82,24 +82,24 @@ class AddressReader:
         return self.known[id(value)]
 
     def _address(self, value: ir.Value) -> Address:
-        if isinstance(value, instr.PhiInstr):
-            return self._phi(value)
-        if isinstance(value, instr.GEPInstr):
-            address = self.address(value.operands[0])
-            step = _item_bytes(value)
-            return address.plus(self.address(value.operands[1]).times(step)) if step else _opaque(address)
-        if isinstance(value, instr.LoadInstr):
-            source = self.address(value.operands[0])
-            if source.base == "args" and not source.strides:
-                return Address(f"operand {int(source.offset) // 8}")
-            return Address("", 0, {**{n: UNKNOWN for n in source.strides}, "?": UNKNOWN})
-        if isinstance(value, instr.CastInstr):
-            return self.address(value.operands[0])
-        if isinstance(value, instr.SelectInstr):  # clamped at edges: what it is in the middle of the loops
-            condition, chosen, other = value.operands
-            return self.address(chosen if self._holds(condition) else other)
-        if isinstance(value, instr.Instruction) and len(value.operands) == 2:
-            return self._arithmetic(value)
+        match value:
+            case instr.PhiInstr():
+                return self._phi(value)
+            case instr.GEPInstr():
+                address = self.address(value.operands[0])
+                step = _item_bytes(value)
+                return address.plus(self.address(value.operands[1]).times(step)) if step else _opaque(address)
+            case instr.LoadInstr():
+                source = self.address(value.operands[0])
+                if source.base == "args" and not source.strides:
+                    return Address(f"operand {int(source.offset) // 8}")
+                return Address("", 0, {**{n: UNKNOWN for n in source.strides}, "?": UNKNOWN})
+            case instr.CastInstr():
+                return self.address(value.operands[0])
+            case instr.SelectInstr(operands=[condition, chosen, other]):  # clamped at edges: in the middle of the loops
+                return self.address(chosen if self._holds(condition) else other)
+            case instr.Instruction(operands=[_, _]):
+                return self._arithmetic(value)
         return Address("", 0, {"?": UNKNOWN})
 
     def _holds(self, condition: ir.Value) -> bool:

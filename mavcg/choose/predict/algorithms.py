@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mavcg.choose.lowering.lower import LoweringCandidates
+from mavcg.choose.lowering.lower import LoweringCandidates, lower_candidates
 from mavcg.choose.lowering.memory_plan import ContentDigests
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
@@ -19,8 +19,10 @@ from mavcg.choose.predict.program_work import step_works
 from mavcg.choose.predict.work import StepWork, rows_per_reading
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.graph import Graph
 from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
 
@@ -109,6 +111,23 @@ def fastest_of(times: Sequence[AlgorithmTime]) -> AlgorithmTime:
     default, *others = times
     worth_it = (time for time in others if time.mean_ms < WORTH * default.mean_ms)
     return min(worth_it, key=lambda time: time.mean_ms, default=default)
+
+
+def node_times(
+    graph: Graph,
+    board: BoardModel,
+    max_error: float,
+    progress: Progress = lambda message: None,
+    workers: int = 1,
+) -> dict[str, float]:
+    """Return the time of each node of an optimised graph in ms, by its output; nodes without a kernel are left out.
+
+    max_error: of algorithms (lower_candidates). The time is AlgorithmTime.mean_ms, of the fastest cluster.
+    """
+    candidates = lower_candidates(graph, packing_for(board.target, board.machines.values()), max_error)
+    every = {node.output: candidates.algorithms.get(node.output, ()) for node in candidates.storage.graph.nodes}
+    predicted = predict_algorithms(replace(candidates, algorithms=every), board, progress, workers)
+    return {node: fastest_of(times).mean_ms for node, times in predicted.considered.items()}
 
 
 @dataclass(frozen=True)

@@ -132,22 +132,20 @@ class _Follower:
         for instruction in self.needed[block.name]:
             if not isinstance(instruction, instr.PhiInstr):
                 lines.append(f"    {self._value(instruction)} = {self._result(instruction)}")
-        last = block.terminator
         if loop is not None:
-            lines += self._edge(block, loop.after, "    ")
-        elif isinstance(last, instr.Branch):
-            lines += self._edge(block, last.operands[0], "    ")
-        elif isinstance(last, instr.ConditionalBranch):
-            condition = self._value(last.operands[0])
-            lines += [f"    if {_unknown_condition((condition,))}: {stop}", f"    if {condition}:"]
-            lines += self._edge(block, last.operands[1], "        ")
-            lines += self._edge(block, last.operands[2], "    ")
-        elif isinstance(last, instr.Ret):
-            lines.append(f"    return {DONE}")
-        else:
-            text = f"{self.name}: {block.name} ends in {type(last).__name__}"
-            lines.append(f"    raise DataDependent({text!r})")
-        return lines
+            return lines + self._edge(block, loop.after, "    ")
+        match block.terminator:
+            case instr.Branch(operands=[following]):
+                return lines + self._edge(block, following, "    ")
+            case instr.ConditionalBranch(operands=[deciding, taken, other]):
+                condition = self._value(deciding)
+                lines += [f"    if {_unknown_condition((condition,))}: {stop}", f"    if {condition}:"]
+                return lines + self._edge(block, taken, "        ") + self._edge(block, other, "    ")
+            case instr.Ret():
+                return [*lines, f"    return {DONE}"]
+            case last:
+                text = f"{self.name}: {block.name} ends in {type(last).__name__}"
+                return [*lines, f"    raise DataDependent({text!r})"]
 
     def _edge(self, block: ir.Block, following: ir.Block, indent: str) -> list[str]:
         """Return code that sets the next block's phis, all at once, and goes there."""
@@ -167,19 +165,23 @@ class _Follower:
 
     def _result(self, instruction: instr.Instruction) -> str:
         """Return the result of an integer instruction; None if it is not known. Kernels' counters never overflow."""
-        if isinstance(instruction, (instr.LoadInstr, instr.CallInstr)):
+        source: str | None = None
+        match instruction:
+            case instr.LoadInstr() | instr.CallInstr():
+                pass
+            case instr.SelectInstr(operands=[condition, chosen, other]):
+                deciding, first, second = map(self._value, (condition, chosen, other))
+                return f"None if {_unknown_condition((deciding,))} else {first} if {deciding} else {second}"
+            case instr.CastInstr(operands=[value]):
+                return self._value(value) if instruction.opname in ("sext", "zext", "trunc") else "None"
+            case instr.ICMPInstr(op=compared):
+                source = _COMPARE.get(compared)
+            case _:
+                source = _ARITHMETIC.get(instruction.opname)
+        if source is None or len(instruction.operands) != 2:
             return "None"
-        operands = [self._value(operand) for operand in instruction.operands]
-        if isinstance(instruction, instr.SelectInstr):
-            condition, chosen, alternative = operands
-            return f"None if {_unknown_condition((condition,))} else {chosen} if {condition} else {alternative}"
-        if isinstance(instruction, instr.CastInstr):
-            return operands[0] if instruction.opname in ("sext", "zext", "trunc") else "None"
-        sources = _COMPARE if isinstance(instruction, instr.ICMPInstr) else _ARITHMETIC
-        name = instruction.op if isinstance(instruction, instr.ICMPInstr) else instruction.opname
-        if len(operands) != 2 or name not in sources:
-            return "None"
-        return f"None if {_unknown_condition(operands)} else {sources[name].format(a=operands[0], b=operands[1])}"
+        a, b = map(self._value, instruction.operands)
+        return f"None if {_unknown_condition((a, b))} else {source.format(a=a, b=b)}"
 
 
 def _unknown_condition(operands: Sequence[str]) -> str:

@@ -23,9 +23,8 @@ from mavcg.choose.lowering.kernel_code import KERNELS_PER_MODULE, UNPLANNED, ker
 from mavcg.choose.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.choose.predict.block_counts import DataDependent, count_blocks
 from mavcg.choose.predict.line_traffic import Fills, Runs, fills, runs
-from mavcg.choose.predict.loop_accesses import Loop, read_loops, with_calls
+from mavcg.choose.predict.loop_accesses import Loop, read_loops, successors, with_calls
 from mavcg.choose.predict.mix import mixes_of
-from mavcg.choose.predict.natural_loops import successors
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.issue_rates import InstructionMix

@@ -1,4 +1,4 @@
-"""Memory accesses of a kernel by the loops around them, read from the emitter's LLVM IR.
+"""Loops of a kernel, and its memory accesses by the loops around them, read from the emitter's LLVM IR.
 
 An address is an operand's pointer, plus an offset, plus a stride for each loop around the access (affine_addresses.py).
 """
@@ -11,7 +11,6 @@ from llvmlite.ir import instructions as instr
 
 from mavcg.choose.predict.affine_addresses import AddressReader, type_bytes
 from mavcg.choose.predict.block_counts import count_blocks
-from mavcg.choose.predict.natural_loops import natural_loops, successors
 
 
 @dataclass(frozen=True)
@@ -149,13 +148,66 @@ def _split(loop: Loop, reader: _LoopReader) -> Loop:
 
 def _pointers(instruction: instr.Instruction) -> Iterator[tuple[ir.Value, ir.Type, bool]]:
     """Yield (pointer, type, whether it is a store) of the memory access of an instruction, if it is one."""
-    if isinstance(instruction, instr.LoadInstr):
-        yield instruction.operands[0], instruction.type, False
-    elif isinstance(instruction, instr.StoreInstr):
-        yield instruction.operands[1], instruction.operands[0].type, True
-    elif isinstance(instruction, instr.CallInstr):
-        name = str(instruction.callee.name)
-        if name.startswith("llvm.masked.load"):
-            yield instruction.args[0], instruction.type, False
-        elif name.startswith("llvm.masked.store"):
-            yield instruction.args[1], instruction.args[0].type, True
+    match instruction:
+        case instr.LoadInstr(operands=[pointer, *_]):
+            yield pointer, instruction.type, False
+        case instr.StoreInstr(operands=[value, pointer, *_]):
+            yield pointer, value.type, True
+        case instr.CallInstr(args=[first, *others]):
+            name = str(instruction.callee.name)
+            if name.startswith("llvm.masked.load"):
+                yield first, instruction.type, False
+            elif name.startswith("llvm.masked.store"):
+                yield others[0], first.type, True
+
+
+def successors(block: ir.Block) -> list[ir.Block]:
+    """Return the blocks to which a block's terminator may branch."""
+    return [operand for operand in block.terminator.operands if isinstance(operand, ir.Block)]
+
+
+def natural_loops(function: ir.Function) -> dict[str, frozenset[str]]:
+    """Return the names of the blocks of each loop, by the name of its head.
+
+    A branch to a block that dominates its source closes a loop (natural loop of a back edge; Aho, Lam, Sethi, Ullman:
+    Compilers, 9.6). Loops with the same head count as one.
+    """
+    predecessors = _predecessors(function)
+    dominators = _dominators(function, predecessors)
+    loops: dict[str, set[str]] = {}
+    for block in function.blocks:
+        for head in successors(block):
+            if head.name not in dominators[block.name]:
+                continue
+            body = loops.setdefault(head.name, {head.name})
+            waiting = [block.name]
+            while waiting:
+                name = waiting.pop()
+                if name not in body:
+                    body.add(name)
+                    waiting += predecessors[name]
+    return {head: frozenset(body) for head, body in loops.items()}
+
+
+def _predecessors(function: ir.Function) -> dict[str, list[str]]:
+    predecessors: dict[str, list[str]] = {block.name: [] for block in function.blocks}
+    for block in function.blocks:
+        for successor in successors(block):
+            predecessors[successor.name].append(block.name)
+    return predecessors
+
+
+def _dominators(function: ir.Function, predecessors: dict[str, list[str]]) -> dict[str, set[str]]:
+    """Return the blocks through which every path from the entry to a block leads, by the block's name."""
+    names = [block.name for block in function.blocks]
+    dominators = {name: set(names) for name in names}
+    dominators[names[0]] = {names[0]}
+    changed = True
+    while changed:
+        changed = False
+        for name in names[1:]:
+            of_predecessors = [dominators[predecessor] for predecessor in predecessors[name]]
+            updated = {name, *(set.intersection(*of_predecessors) if of_predecessors else ())}
+            if updated != dominators[name]:
+                dominators[name], changed = updated, True
+    return dominators

@@ -1,9 +1,11 @@
-"""Output of a prediction for users and for scripts."""
+"""Output of a prediction for users and for scripts, and its agreement with measured times."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mavcg.choose.predict.correlation import Agreement, agreement
+import numpy as np
+
 from mavcg.choose.predict.latency import SIMULATED
 from mavcg.choose.predict.predict import LayerPrediction, Prediction, ThreadPrediction, best_threads
 
@@ -68,6 +70,35 @@ def prediction_json(prediction: Prediction, measured: Sequence[float] | None = N
         document["measured_total_ms"] = round(sum(measured), 6)
         document["correlation"] = correlation_json(agreement([layer.ms for layer in prediction.layers], measured))
     return document
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of predicted and measured times.
+
+    pearson: correlation of the times, dominated by large layers. of_logs: of their logarithms, in which all layers
+    count equally. ratio: sum of predicted over sum of measured. None: fewer than two layers, or all equal.
+    """
+
+    layers: int
+    pearson: float | None
+    of_logs: float | None
+    ratio: float
+
+
+def agreement(predicted: Sequence[float], measured: Sequence[float]) -> Agreement:
+    """Return the agreement of two lists of layer times in ms, without the layers of no measurable time."""
+    pairs = np.array([(p, m) for p, m in zip(predicted, measured, strict=True) if p > 0 and m > 0], dtype=np.float64)
+    if not len(pairs):
+        return Agreement(0, None, None, 0.0)
+    ratio = float(pairs[:, 0].sum() / pairs[:, 1].sum())
+    return Agreement(len(pairs), _pearson(pairs), _pearson(np.log(pairs)), ratio)
+
+
+def _pearson(pairs: "np.ndarray[tuple[int, int], np.dtype[np.float64]]") -> float | None:
+    if len(pairs) < 2 or not pairs.std(axis=0).all():
+        return None
+    return float(np.corrcoef(pairs[:, 0], pairs[:, 1])[0, 1])
 
 
 def correlation_json(agreement: Agreement) -> dict[str, Any]:

@@ -108,20 +108,21 @@ def _parse(text: str) -> Any:
 
 
 def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Tuple):
-        return tuple(_value(item) for item in node.elts)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand)
-    if isinstance(node, ast.Name):
-        return _OLD_NUMBERS[node.id]
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        tag, members = _OLD_MEMBERS[node.value.id]
-        return class_of(tag)(members[node.attr])
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-        tag, names = _OLD_FIELDS[node.func.id]
-        return class_of(tag)(*_by_position(node.keywords, names.split()))
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Tuple(elts=items):
+            return tuple(map(_value, items))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand)
+        case ast.Name(id=name):
+            return _OLD_NUMBERS[name]
+        case ast.Attribute(value=ast.Name(id=name), attr=member):
+            tag, members = _OLD_MEMBERS[name]
+            return class_of(tag)(members[member])
+        case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
+            tag, names = _OLD_FIELDS[name]
+            return class_of(tag)(*_by_position(keywords, names.split()))
     raise ValueError(f"{type(node).__name__} has no place in a spec")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mavcg.choose.algorithms.costs.provider import Cost
-from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
+from mavcg.choose.algorithms.library import USUAL_NAMES
 from mavcg.lab.tuning.work_list import Job, WorkList
 from mavcg.specs.primitive import Scenario
 

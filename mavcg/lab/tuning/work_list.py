@@ -8,8 +8,8 @@ from itertools import zip_longest
 from mavcg.choose.algorithms.costs.provider import Cost, CostProvider
 from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.choose.algorithms.dt_graph import Size, dt_graph, same_in_memory
+from mavcg.choose.algorithms.library import USUAL_NAMES
 from mavcg.choose.algorithms.network import Kind, Link, Network
-from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.errors import MavcgError
 from mavcg.lab.trials.check import verify_scenario
 from mavcg.specs.primitive import Layout, Primitive, Scenario

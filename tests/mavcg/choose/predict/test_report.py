@@ -2,7 +2,7 @@
 
 import pytest
 
-from mavcg.choose.predict.correlation import agreement
+from mavcg.choose.predict.report import agreement
 
 
 def test_a_correlation_is_that_worked_out_by_hand() -> None:
