@@ -8,8 +8,6 @@ from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, com
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
 from mavcg.importers.tflite_model import TfliteModel, TfliteTensor
 
-GivenShapes = Mapping[str, tuple[int, ...]]  # of inputs, by name, instead of the file's
-
 
 def input_and_output_names(model: TfliteModel) -> list[str]:
     """Return the names of the inputs, then of the outputs: as in the file, with a number appended to a repeated name.
@@ -28,7 +26,9 @@ def input_and_output_names(model: TfliteModel) -> list[str]:
     return [*of_inputs, *outputs]
 
 
-def input_types(model: TfliteModel, names: Sequence[str], shapes: GivenShapes) -> dict[int, TensorType]:
+def input_types(
+    model: TfliteModel, names: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[int, TensorType]:
     """Return the types of the inputs by tensor. names: of the inputs, and more.
 
     Raises: MavcgError for a shape of no input, free dimensions without a length, and a shape that cannot be.
@@ -44,7 +44,9 @@ def input_types(model: TfliteModel, names: Sequence[str], shapes: GivenShapes) -
     return {t.index: TensorType(t.element_type, _shape(t, name, shapes.get(name))) for t, name in tensors}
 
 
-def declared_shapes(model: TfliteModel, types: Mapping[int, TensorType], shapes: GivenShapes) -> DeclaredShapes:
+def declared_shapes(
+    model: TfliteModel, types: Mapping[int, TensorType], shapes: Mapping[str, tuple[int, ...]]
+) -> DeclaredShapes:
     """Return the shapes of tensors in the file that the inferred ones must match. types: of the inputs."""
     pairs = [(model.tensors[index], type.shape) for index, type in types.items()]
     other = [(tensor.declared or (), shape) for tensor, shape in pairs if tensor.shape != shape]
