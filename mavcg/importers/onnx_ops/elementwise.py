@@ -1,4 +1,4 @@
-"""Handlers of element-wise operators: activations, arithmetic, comparisons, casts."""
+"""Handlers of element-wise operators: activations, arithmetic, comparisons."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,8 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers.call import known_at_build
 from mavcg.importers.limits import NeedsConstant
-from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, cast_narrow
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.value import Value, constant
-from mavcg.ops.elementwise import BIT_TYPES
 from mavcg.ops.op import FLOATS, UNSIGNED
 
 # ONNX's operator -> the graph's equal operator.
@@ -57,9 +54,8 @@ _BINARY = {
     "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
 }
-# Operators of bools, and of the bits of whole numbers -> the graph's operator.
+# Operators of bools -> the graph's operator.
 _LOGICAL = {"And": "and", "Or": "or", "Xor": "xor"}
-_BITWISE = {"BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor"}
 _EXACT_IN_F32 = 1 << 24  # integer bounds up to this size are exact as float attributes
 
 
@@ -174,46 +170,6 @@ def logical(call: OnnxCall) -> Results:
     return call.add(_LOGICAL[call.op], a, b)
 
 
-def bitwise(call: OnnxCall) -> Results:
-    """Import BitwiseAnd, BitwiseOr or BitwiseXor."""
-    a = _whole(call, call.input(0))
-    return call.add(_BITWISE[call.op], a, _whole(call, call.input(1)))
-
-
-def bitwise_not(call: OnnxCall) -> Results:
-    """Import BitwiseNot."""
-    x = _whole(call, call.input(0))
-    return call.add("xor", x, constant(np.array(~DTYPES[x.dtype].type(0))))
-
-
-def bit_shift(call: OnnxCall) -> Results:
-    """Import BitShift, as a product with or a quotient by a power of 2; to the right, bits of the sign move in.
-
-    A shift by all bits of the type, by more, or by a negative number moves all of them out: the power is 0 there, as is
-    an integer quotient by 0.
-    """
-    x, count = _whole(call, call.input(0)), _whole(call, call.input(1))
-    direction = call.attr_str("direction")
-    if direction not in ("LEFT", "RIGHT"):
-        raise call.fail(f"direction {direction!r}; there are LEFT and RIGHT")
-    factor = call.add("pow", call.scalar(2, x), count)
-    if direction == "LEFT":
-        return call.add("mul", x, factor)
-    if x.dtype in UNSIGNED:
-        return call.add("div", x, factor)
-    # The quotient is rounded towards 0: of x from 0 on, and of the complement of a negative x, whose result's it is.
-    negative = call.add("less", x, call.scalar(0, x))
-    sign = call.add("where", negative, call.scalar(-1, x), call.scalar(0, x))
-    return call.add("xor", call.add("div", call.add("xor", x, sign), factor), sign)
-
-
-def _whole(call: OnnxCall, x: Value) -> Value:
-    """Return a value of whole numbers. Raises: MavcgError for another type."""
-    if x.dtype in FLOATS or x.dtype == "bool":
-        raise call.fail(f"{x.type}; whole numbers are needed")
-    return x
-
-
 def power(call: OnnxCall) -> Results:
     """Import Pow; the exponent may have another type than the base and the result."""
     x, y = call.input(0), call.input(1)
@@ -242,34 +198,6 @@ def variadic(call: OnnxCall) -> Results:
 def where(call: OnnxCall) -> Results:
     """Import Where."""
     return call.add("where", call.input(0), call.input(1), call.input(2))
-
-
-def cast(call: OnnxCall) -> Results:
-    """Import Cast."""
-    number = call.attr_int("to")
-    if number in BY_NUMBER:
-        return cast_narrow(call.add, call.input(0), BY_NUMBER[number], call.attr_bool("saturate", True))
-    return call.cast(call.input(0), dtype_of(number, call.location))
-
-
-def cast_like(call: OnnxCall) -> Results:
-    """Import CastLike."""
-    like = call.input(1)
-    if like.narrow:
-        return cast_narrow(call.add, call.input(0), NARROW[like.narrow], call.attr_bool("saturate", True))
-    return call.cast(call.input(0), like.dtype)
-
-
-def bit_cast(call: OnnxCall) -> Results:
-    """Import BitCast between types of equal width."""
-    x, to = call.input(0), dtype_of(call.attr_int("to"), call.location)
-    if x.dtype == to:
-        return x
-    if x.dtype == "bool" and to in ("u8", "i8"):
-        return call.cast(x, to)
-    if x.narrow or x.dtype not in BIT_TYPES or BIT_TYPES[x.dtype] != BIT_TYPES.get(to):
-        raise call.unsupported(f"bits of {x.narrow or x.dtype} as {to}", "f32, f64 and integers, of equal width")
-    return call.add("bitcast", x, to=to)
 
 
 def identity(call: OnnxCall) -> Results:
@@ -305,9 +233,6 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(_PARAMETRIC, parametric),
     **dict.fromkeys(_BINARY, binary),
     **dict.fromkeys(_LOGICAL, logical),
-    **dict.fromkeys(_BITWISE, bitwise),
-    "BitwiseNot": bitwise_not,
-    "BitShift": bit_shift,
     **dict.fromkeys(("Sum", "Max", "Min", "Mean"), variadic),
     "Abs": absolute,
     "Sign": sign,
@@ -321,9 +246,6 @@ HANDLERS: Mapping[str, Handler] = {
     "Pow": power,
     "Mod": modulo,
     "Where": where,
-    "Cast": cast,
-    "CastLike": cast_like,
-    "BitCast": bit_cast,
     "Identity": identity,
     "OptionalGetElement": identity,  # of a tensor
     "Dropout": dropout,

@@ -19,7 +19,8 @@ from mavcg.importers.onnx_ops.quantized import (
     quantize_linear,
     quantize_values,
 )
-from mavcg.importers.onnx_ops.recurrent import Product, Weights, long_short_term
+from mavcg.importers.onnx_ops.recurrent import long_short_term
+from mavcg.importers.onnx_ops.recurrent_direction import Product, Weights
 from mavcg.importers.value import Value, constant
 
 

@@ -5,125 +5,40 @@ state's part. All steps share weights and kernels.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.call import known_at_build
-from mavcg.importers.movement import cut, element, join
+from mavcg.importers.movement import element, join
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+from mavcg.importers.onnx_ops.recurrent_direction import (
+    Direction,
+    ReadWeights,
+    read_direction,
+    read_weights,
+    weights_of,
+)
 from mavcg.importers.time_steps import State, Step, StepOrder, iterate
 from mavcg.importers.value import Value, constant
 
 MOST_STEPS = 1024  # maximum time steps of all directions without loops; each is about a dozen nodes
-# Graph operator, and defaults of alpha and beta, which functions take from the node's lists in turn. None: the standard
-# and onnxruntime differ in the default.
-_ACTIVATIONS: Mapping[str, tuple[str, tuple[float | None, ...]]] = {
-    "sigmoid": ("sigmoid", ()),
-    "tanh": ("tanh", ()),
-    "relu": ("relu", ()),
-    "affine": ("", (None, None)),
-    "leakyrelu": ("leaky_relu", (0.01,)),
-    "thresholdedrelu": ("thresholded_relu", (None,)),
-    "scaledtanh": ("tanh", (None, None)),
-    "hardsigmoid": ("hard_sigmoid", (0.2, 0.5)),
-    "elu": ("elu", (1.0,)),
-    "softsign": ("softsign", ()),
-    "softplus": ("softplus", ()),
-}
-Product = Callable[[Value], Value]  # [rows, input] -> [rows, gates * hidden]
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The weights of a direction. of_input: [gates * hidden, input]; of_state: [gates * hidden, hidden].
-
-    times_input, times_state: functions that emit products with them; None: plain matrix products.
-    """
-
-    of_input: Array
-    of_state: Array
-    times_input: Product | None = None
-    times_state: Product | None = None
-
-
-@dataclass(frozen=True)
-class _Activation:
-    """An activation: its name, a key of _ACTIVATIONS, with alpha and beta as far as it has them."""
-
-    name: str
-    values: tuple[float, ...]
-
-    def of(self, call: OnnxCall, x: Value) -> Value:
-        """Return the activation of x."""
-        op, values = _ACTIVATIONS[self.name][0], [call.scalar(value, x) for value in self.values]
-        if self.name == "affine":
-            return call.add("add", call.add("mul", x, values[0]), values[1])
-        if self.name == "scaledtanh":
-            return call.add("mul", call.add(op, call.add("mul", x, values[1])), values[0])
-        return call.add(op, x, **dict(zip(("alpha", "beta"), self.values, strict=False)))
-
-
-ReadWeights = Callable[[OnnxCall, int], Weights]  # (node, number of the direction) -> its weights
-
-
-@dataclass(frozen=True)
-class _Direction:
-    """A direction of a recurrent operator.
-
-    input_bias, state_bias: biases of the input's and the state's part, [gates * hidden].
-    """
-
-    call: OnnxCall
-    hidden: int
-    weights: Weights
-    input_bias: Array
-    state_bias: Array
-    activations: tuple[_Activation, ...]
-    clip: float
-
-    def rows(self, array: Array, first: int, count: int = 1) -> Value:
-        """Return the rows of `count` gates from `first` on, as a constant."""
-        return constant(np.ascontiguousarray(array[first * self.hidden : (first + count) * self.hidden]))
-
-    def input_sums(self, x: Value, bias: Array) -> Value:
-        """Return the input's part of all gates, plus a bias. x: [rows, input]."""
-        if self.weights.times_input is not None:
-            return self.call.add("add", self.weights.times_input(x), constant(bias))
-        return self.call.add("matmul", x, constant(self.weights.of_input), constant(bias), transpose_b=True)
-
-    def state_sums(self, hidden: Value) -> Value:
-        """Return the state's part of all gates."""
-        if self.weights.times_state is not None:
-            return self.weights.times_state(hidden)
-        return self.call.add("matmul", hidden, constant(self.weights.of_state), transpose_b=True)
-
-    def columns(self, x: Value, first: int, count: int = 1) -> Value:
-        """Return the columns of `count` gates from `first` on. x: [batch, gates * hidden]."""
-        return cut(self.call, x, {1: (first * self.hidden, (first + count) * self.hidden, 1)})
-
-    def activate(self, i: int, x: Value) -> Value:
-        """Return activation i of a gate's sum, clipped first if the node has a clip."""
-        if self.clip:
-            x = self.call.add("clip", x, lo=-self.clip, hi=self.clip)
-        return self.activations[i].of(self.call, x)
 
 
 @round_once
 @known_at_build("W", "R", "B", "P")
 def lstm(call: OnnxCall) -> Results:
     """Import LSTM."""
-    return long_short_term(call, _read_weights)
+    return long_short_term(call, read_weights)
 
 
-def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
-    """Import an LSTM. Gates: i, o, f, c; peepholes P [directions, 3 * hidden]: i, o, f. read_weights: reads a
+def long_short_term(call: OnnxCall, read: ReadWeights) -> Results:
+    """Import an LSTM. Gates: i, o, f, c; peepholes P [directions, 3 * hidden]: i, o, f. read: reads a
     direction."""
     coupled = call.attr_bool("input_forget")  # the forget gate is 1 less the input gate
 
-    def make_step(d: _Direction, number: int) -> Step:
-        peepholes = _weights(call, 7, "P", number)
+    def make_step(d: Direction, number: int) -> Step:
+        peepholes = weights_of(call, 7, "P", number)
 
         def add_peephole(x: Value, gate: int, cell: Value) -> Value:
             return x if peepholes is None else call.add("add", x, call.add("mul", cell, d.rows(peepholes, gate)))
@@ -145,9 +60,7 @@ def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
 
         return step
 
-    return _recurrent(
-        call, 4, ("Sigmoid", "Tanh", "Tanh"), 2, lambda d: d.input_bias + d.state_bias, make_step, read_weights
-    )
+    return _recurrent(call, 4, ("Sigmoid", "Tanh", "Tanh"), 2, lambda d: d.input_bias + d.state_bias, make_step, read)
 
 
 @round_once
@@ -156,14 +69,14 @@ def gru(call: OnnxCall) -> Results:
     """Import GRU: gates z, r, h."""
     linear_before_reset = call.attr_bool("linear_before_reset")
 
-    def bias(d: _Direction) -> Array:
+    def bias(d: Direction) -> Array:
         """Return the bias; h's state part stays with the state's sum if the reset gate multiplies that."""
         made = d.input_bias + d.state_bias
         if linear_before_reset:
             made[2 * d.hidden :] = d.input_bias[2 * d.hidden :]
         return made
 
-    def make_step(d: _Direction, number: int) -> Step:
+    def make_step(d: Direction, number: int) -> Step:
         del number
         gates, candidate = d.rows(d.weights.of_state, 0, 2), d.rows(d.weights.of_state, 2)
         candidate_bias = d.rows(d.state_bias, 2)
@@ -191,7 +104,7 @@ def gru(call: OnnxCall) -> Results:
 def rnn(call: OnnxCall) -> Results:
     """Import RNN: one gate."""
 
-    def make_step(d: _Direction, number: int) -> Step:
+    def make_step(d: Direction, number: int) -> Step:
         del number
 
         def step(x: Value, state: State) -> State:
@@ -202,29 +115,14 @@ def rnn(call: OnnxCall) -> Results:
     return _recurrent(call, 1, ("Tanh",), 1, lambda d: d.input_bias + d.state_bias, make_step)
 
 
-def _weights(call: OnnxCall, i: int, label: str, number: int) -> Array | None:
-    """Return one direction of an input [directions, ..], which must be known; None if the input is absent."""
-    array = call.maybe_array(i, label)
-    if array is not None and (array.ndim < 2 or number >= array.shape[0]):
-        raise call.fail(f"its input {label} has the shape {list(array.shape)}; a direction is missing")
-    return None if array is None else array[number]
-
-
-def _read_weights(call: OnnxCall, number: int) -> Weights:
-    of_input, of_state = _weights(call, 1, "W", number), _weights(call, 2, "R", number)
-    if of_input is None or of_state is None:
-        raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
-    return Weights(np.ascontiguousarray(of_input), np.ascontiguousarray(of_state))
-
-
 def _recurrent(
     call: OnnxCall,
     gates: int,
     defaults: tuple[str, ...],
     states: int,
-    bias_of: Callable[[_Direction], Array],
-    make_step: Callable[[_Direction, int], Step],
-    read_weights: ReadWeights = _read_weights,
+    bias_of: Callable[[Direction], Array],
+    make_step: Callable[[Direction, int], Step],
+    read: ReadWeights = read_weights,
 ) -> Results:
     """Import all directions of a recurrent operator; return Y and the last value of each state."""
     x = call.input(0, rank=3)
@@ -243,7 +141,7 @@ def _recurrent(
     sequences: list[Value] = []
     last: list[State] = []
     for number, backwards in enumerate(reversed_of):
-        d = _direction(call, read_weights(call, number), number, gates, width, defaults)
+        d = read_direction(call, read(call, number), number, gates, width, defaults)
         if valid is not None and d.weights.times_state is not None:
             raise call.unsupported("sequences of different lengths", "all as long as the input")
         state = tuple(_initial(call, 5 + i, number, batch, d, batch_first) for i in range(states))
@@ -286,51 +184,7 @@ def _valid_steps(call: OnnxCall, steps: int, batch: int) -> Value | None:
     return call.reshape(call.add("less", times, call.reshape(lengths, (1, batch))), (steps, batch, 1))
 
 
-def _direction(
-    call: OnnxCall, stacked: Weights, number: int, gates: int, width: int, defaults: tuple[str, ...]
-) -> _Direction:
-    """Return a direction with its weights and activations. Raises: MavcgError for incompatible shapes."""
-    weights, recurrent = stacked.of_input, stacked.of_state
-    if weights.ndim != 2 or recurrent.ndim != 2:
-        raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
-    hidden = recurrent.shape[1]
-    if call.attr_int("hidden_size", hidden) != hidden or not hidden:
-        raise call.fail(f"hidden_size {call.attr_int('hidden_size', hidden)} where R has {hidden}")
-    if weights.shape != (gates * hidden, width) or recurrent.shape != (gates * hidden, hidden):
-        need = f"[{gates * hidden}, {width}] and [{gates * hidden}, {hidden}]"
-        raise call.fail(f"W {list(weights.shape)} and R {list(recurrent.shape)} of a direction where {need} are needed")
-    bias = _weights(call, 3, "B", number)
-    if bias is None:
-        bias = np.zeros(2 * gates * hidden, DTYPES[call.input(0).dtype])
-    if bias.shape != (2 * gates * hidden,):
-        raise call.fail(f"B {list(bias.shape)} of a direction where [{2 * gates * hidden}] is needed")
-    input_bias, state_bias = np.split(bias, 2)
-    clip = call.attr_float("clip", 0.0)
-    activations = _activations(call, defaults)[number * len(defaults) : (number + 1) * len(defaults)]
-    return _Direction(call, hidden, stacked, input_bias, state_bias, activations, clip)
-
-
-def _activations(call: OnnxCall, defaults: tuple[str, ...]) -> tuple[_Activation, ...]:
-    """Return the activations of all directions. defaults: of each. Raises: UnsupportedOp for unknown ones."""
-    count = len(defaults) * (2 if call.attr_str("direction", "forward") == "bidirectional" else 1)
-    named = [str(name).lower() for name in call.attrs.get("activations", ()) or defaults * (count // len(defaults))]
-    if len(named) != count or any(name not in _ACTIVATIONS for name in named):
-        raise call.unsupported(
-            f"activations {', '.join(call.attrs['activations'])}", f"{count} of {', '.join(_ACTIVATIONS)}"
-        )
-    given = [iter(call.attr_floats(f"activation_{which}")) for which in ("alpha", "beta")]
-    made = []
-    for name in named:
-        values = [next(rest, default) for default, rest in zip(_ACTIVATIONS[name][1], given, strict=False)]
-        if None in values:
-            raise call.unsupported(
-                f"{name} without numbers", "with its activation_alpha, and activation_beta if it has one"
-            )
-        made.append(_Activation(name, tuple(float(value) for value in values if value is not None)))
-    return tuple(made)
-
-
-def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, batch_first: bool) -> Value:
+def _initial(call: OnnxCall, i: int, number: int, batch: int, d: Direction, batch_first: bool) -> Value:
     """Return the initial value of a state, [batch, hidden]; zeros if it is absent."""
     value = call.maybe(i)
     if value is None:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from mavcg.importers.onnx_ops import (
     attention,
+    bits,
     block_weights,
     cached_attention,
     convolution,
@@ -39,6 +40,7 @@ ONNX, MICROSOFT, ML, TRAINING = "", "com.microsoft", "ai.onnx.ml", "ai.onnx.prev
 # Each family is a module with a mapping HANDLERS; a new one is added to its domain.
 FAMILIES = {
     ONNX: (
+        bits,
         cached_attention,
         convolution,
         counting,
