@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mavcg.apps.application import Cnn, Partition, ScheduleBlock, firings
@@ -28,7 +28,7 @@ def with_schedules(
 
 def _fix_partition(cnn: Cnn, partition: Partition, schedule: ScheduleBlock, location: str) -> Partition:
     own = {name: cnn.layer(name) for name in partition.layers}
-    named = set(_names(schedule))
+    named = set(firings(schedule))
     for name in sorted(named - set(own)):
         if any(layer.name == name for layer in cnn.layers):
             raise MavcgError(f"{location}: '{name}' belongs to another partition than {partition.name}; move it there")
@@ -50,12 +50,3 @@ def _fix_partition(cnn: Cnn, partition: Partition, schedule: ScheduleBlock, loca
     except MavcgError as error:
         raise MavcgError(f"{location}: {error}; change the order") from error
     return replace(partition, schedule=whole, fixed=True)
-
-
-def _names(schedule: ScheduleBlock) -> Iterator[str]:
-    """Yield the layers that a schedule names, once for each mention."""
-    for entry in schedule.entries:
-        if isinstance(entry, ScheduleBlock):
-            yield from _names(entry)
-        else:
-            yield entry
