@@ -76,9 +76,8 @@ def run_fuse(options: FuseOptions) -> None:
     mavcg accel fuse squeezenet --target ./mine.toml --costs device --driver ./libdevice.so:/dev/accel0
     """
     from mavcg.accelerators.costs.providers import CostRequest, group_costs
-    from mavcg.accelerators.fusion.picture import plan_svg
     from mavcg.accelerators.fusion.plan import SEARCHES, choose_fusion
-    from mavcg.accelerators.fusion.report import fusion_json
+    from mavcg.accelerators.fusion.report import fusion_json, plan_svg
     from mavcg.accelerators.fusion.templates import OURS, read_templates
     from mavcg.accelerators.load import load_xgraph
     from mavcg.accelerators.quantise import with_fixed_radices
