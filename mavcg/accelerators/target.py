@@ -5,7 +5,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.errors import MavcgError
@@ -29,6 +31,11 @@ WHOLE: Mapping[str, tuple[int, int, str]] = {
     "misc_parallel": (1, 4096, "elements a cycle"),
 }
 LEAST_MHZ, MOST_MHZ = 1.0, 10_000.0
+_MHZ = Annotated[
+    float,
+    Meta(ge=LEAST_MHZ, le=MOST_MHZ, description=f"a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"),
+]
+_POSITIVE = Annotated[float, Meta(gt=0, le=1e6, description="a number above 0 and at most 1000000")]
 HOST = ("host_gops", "host_call_us")  # figures of the CPU, which a file may leave out
 KEYS = ("name", "description", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE, *HOST)
 
@@ -159,10 +166,10 @@ def read_target(path: Path) -> IsaTarget:
 
 
 def _positive(path: Path, value: object, key: str) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e6):
-        wrong = f"{schema.value_text(value)} is not a number above 0 and at most 1000000"
-        raise schema.refuse(path, key, wrong, "give a number in that range, or remove the fact")
-    return None if value is None else float(value)
+    if value is None:
+        return None
+    number: float = schema.value_as(path, key, value, _POSITIVE, "give a number in that range, or remove the fact")
+    return number
 
 
 def frequency_of(path: Path, value: object, key_path: str) -> float:
@@ -170,10 +177,8 @@ def frequency_of(path: Path, value: object, key_path: str) -> float:
 
     Raises: ProfileError for a value that is not a frequency.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_MHZ <= value <= MOST_MHZ:
-        wrong = f"{schema.value_text(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
-        raise schema.refuse(path, key_path, wrong, "give a number in that range")
-    return float(value)
+    mhz: float = schema.value_as(path, key_path, value, _MHZ, "give a number in that range")
+    return mhz
 
 
 def check_sizes(path: Path, target: IsaTarget) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mavcg.accelerators.explore.design_space import SpaceAxis, read_table, read_values
 from mavcg.errors import MavcgError
@@ -20,6 +22,9 @@ from mavcg.toolchain.target import parse_target
 MOST_BOARDS = 100_000
 MOST_CORES = 64
 MOST_WATTS = 10_000.0
+_WATTS = Annotated[float, Meta(gt=0, le=MOST_WATTS, description="a power in watts")]
+_OF_CORES = Annotated[dict[str, Any], Meta(description="a table of cores")]
+_MIX = Annotated[dict[str, Any], Meta(min_length=1, description="a table of cores")]
 DEFAULT_TARGET = "aarch64-linux-gnu.2.17"
 BOARD_NAME = "space"
 # Key -> smallest and largest value. A key of cores is a table with a value, or values, for each core.
@@ -114,10 +119,8 @@ def read_board_space(path: Path) -> BoardSpace:
         axes.append(SpaceAxis("memory_gb_per_s", rates))
     budget_w = keys.get("budget_w")
     if budget_w is not None:
-        good = isinstance(budget_w, int | float) and not isinstance(budget_w, bool) and 0 < budget_w <= MOST_WATTS
-        if not good:
-            wrong = f"{schema.value_text(budget_w)} is not a power in watts"
-            raise refuse(path, "board.budget_w", wrong, f"give a number above 0 and at most {MOST_WATTS:g}")
+        remedy = f"give a number above 0 and at most {MOST_WATTS:g}"
+        schema.value_as(path, "board.budget_w", budget_w, _WATTS, remedy)  # a whole number stays one in --json
     file = schema.text(path, keys, "power", "", key_path="board.power")
     powers, assumed = _powers(path, names, read_core_power(path.parent / file if file else OWN), axes)
     space = BoardSpace(target, tuple(axes), budget_w, powers, assumed)
@@ -147,9 +150,7 @@ def _mixes(path: Path, value: Any, arch: str) -> tuple[Mapping[str, int], ...]:
     cores = load_cores()
     for number, mix in enumerate(mixes):
         key_path = f"board.mix[{number}]"
-        if not isinstance(mix, dict) or not mix:
-            raise refuse(path, key_path, f"{schema.value_text(mix)} is not a table of cores", remedy)
-        for name, count in mix.items():
+        for name, count in schema.value_as(path, key_path, mix, _MIX, remedy).items():
             if name not in cores or cores[name].arch != arch:
                 wrong = f"{name} is not a known core of {arch}"
                 raise refuse(path, key_path, wrong, "name one of `mavcg cores`, or give target")
@@ -165,9 +166,8 @@ def _core_axes(
     """Return an axis for each core with values in a table. Clocks are required for all cores."""
     of_core = keys.get(key, {})
     key_path = f"board.{key}"
-    if not isinstance(of_core, dict):
-        remedy = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
-        raise refuse(path, key_path, f"{schema.value_text(of_core)} is not a table of cores", remedy)
+    remedy = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
+    of_core = schema.value_as(path, key_path, of_core, _OF_CORES, remedy)
     schema.only(path, of_core, names, f"{key_path}.")
     if key == "max_khz" and (missing := [name for name in names if name not in of_core]):
         raise refuse(path, f"{key_path}.{missing[0]}", "missing", "give each core of a mix a clock in kHz, or several")

@@ -135,10 +135,7 @@ def read_table(path: Path, document: Mapping[str, Any], name: str, known: tuple[
 
     Raises: ProfileError if it is missing or no table, and for another key.
     """
-    table = document.get(name)
-    if not isinstance(table, dict):
-        wrong = "missing" if table is None else f"{schema.value_text(table)} is not a table"
-        raise refuse(path, name, wrong, remedy)
+    table = schema.table_of(path, document.get(name), name, remedy)
     schema.only(path, table, known, f"{name}.")
     return table
 
