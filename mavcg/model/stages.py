@@ -124,7 +124,8 @@ def lower_for_lengths(plan: Plan, context: PlanContext) -> Plan:
     packing = packing_for(context.board.target, context.board.machines.values())
     lowered = lower_any_length([most, *others], plan.lengths, packing)
     dump("lower", lowered)
-    return replace(plan, graph=most, lowered=lowered, selection={"strategy": ENGINE})
+    counted = replace(plan.lengths, graphs=())  # whose constants take memory
+    return replace(plan, graph=most, lowered=lowered, selection={"strategy": ENGINE}, lengths=counted)
 
 
 def choose_bands(plan: Plan, context: PlanContext) -> Plan:

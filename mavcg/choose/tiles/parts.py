@@ -6,12 +6,13 @@ is simulated by the engine's rule of guided self-scheduling (cost/guided_chunks.
 all cores of a board. With one thread nothing changes: calls have the same size and rows the same register tiles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import lcm
 
-from mavcg.choose.tiles.core_team import CoreTeam
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.kernel_work import KernelWork, registers
+from mavcg.hardware.core_model import CoreModel
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 
@@ -23,6 +24,31 @@ NEAR_IDEAL = 1.03  # a split within this multiple of the ideal time is not impro
 # widths and takes longer to build: with 1.1 MobileNet v2 for a Cortex-A55 has 18 percent more products in its code,
 # with 1.25 it has 6.
 FAR_FROM_IDEAL = 1.25
+
+
+@dataclass(frozen=True)
+class CoreTeam:
+    """Core types that compute a layer together: one core of each, and the number of cores of each."""
+
+    cores: tuple[CoreModel, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def all_cores(self) -> list[CoreModel]:
+        """Each core once for every core of its type, the cores of a type next to each other."""
+        return [core for core, count in zip(self.cores, self.counts, strict=True) for _ in range(count)]
+
+    @property
+    def fastest(self) -> "CoreTeam":
+        """The cores of the fastest type alone."""
+        number = max(range(len(self.cores)), key=lambda n: self.cores[n].peak_gmac_per_s)
+        return CoreTeam((self.cores[number],), (self.counts[number],))
+
+
+def core_team(cores: Mapping[str, CoreModel], counts: Mapping[str, int]) -> CoreTeam:
+    """Return the team of the core types that are present. cores, counts: by the version's label."""
+    present = [label for label, count in counts.items() if count]
+    return CoreTeam(tuple(cores[label] for label in present), tuple(counts[label] for label in present))
 
 
 def over_ideal(

@@ -12,9 +12,8 @@ from typing import Literal
 
 from mavcg.choose.cheapest import cheapest
 from mavcg.choose.tiles.candidates import candidates, plain_tile, task_sizes
-from mavcg.choose.tiles.core_team import CoreTeam
 from mavcg.choose.tiles.depthwise_parts import channel_groups
-from mavcg.choose.tiles.parts import panel_chunk, panels_of_a_part
+from mavcg.choose.tiles.parts import CoreTeam, panel_chunk, panels_of_a_part
 from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.cost.cycles import LEVEL_2, Cycles, Term
 from mavcg.cost.kernel_cost import cost

@@ -9,8 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from mavcg.choose.lowering.step_list import call_rows
-from mavcg.choose.tiles.core_team import CoreTeam, core_team
-from mavcg.choose.tiles.parts import MODEL_ERRORS
+from mavcg.choose.tiles.parts import MODEL_ERRORS, CoreTeam, core_team
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.memory import read_ns
 from mavcg.hardware.core_model import CoreModel

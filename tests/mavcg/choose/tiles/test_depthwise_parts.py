@@ -3,9 +3,8 @@
 import pytest
 
 from mavcg.choose.lowering.step_list import call_rows
-from mavcg.choose.tiles.core_team import core_team
 from mavcg.choose.tiles.depthwise_parts import LEAST_WORK, channel_groups
-from mavcg.choose.tiles.parts import over_ideal
+from mavcg.choose.tiles.parts import core_team, over_ideal
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.graph import TensorType

@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.choose.lowering.step_list import call_rows
-from mavcg.choose.tiles.core_team import core_team
+from mavcg.choose.tiles.parts import core_team
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.winograd_parts import layer_ns, weights_read_ns, winograd_chunk
 from mavcg.cost.board_model import cores_each, cores_of
