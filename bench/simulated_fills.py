@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from mavcg.assembly.code_image import assemble_image
 from mavcg.cost.board_model import core_model
-from mavcg.cost.core_facts import LINE_BYTES, simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.board import Board
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.lab.simulate.call_arguments import call_state
 from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.simulate.simulation import parse_arguments_of_call

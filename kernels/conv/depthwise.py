@@ -14,6 +14,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.arithmetic import widen_bf16
 from mavcg.kernels.builder.emit import (
     TYPES,
@@ -28,7 +29,6 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.gemm.register_tile import vector_lanes
-from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.scenario import AxisWindow

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.activation import output
 from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import (
@@ -31,7 +32,7 @@ from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
 from mavcg.kernels.conv.part_loops import row_blocks, row_tiles
 from mavcg.kernels.gemm.register_tile import cut, vector_lanes
-from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import transpose_image
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.arithmetic import half_of_pairs, widen_bf16, widen_half
 from mavcg.kernels.builder.emit import (
     BF16,
@@ -30,7 +31,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, prefetch
 from mavcg.kernels.gemm.register_tile import keeps_inputs, terms_at_once, vector_lanes
-from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, Pointers, RegisterTile, WeightLayout
+from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value

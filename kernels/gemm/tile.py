@@ -12,12 +12,12 @@ import numpy as np
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.specs.kernel import BF16_TERMS, Array
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.packed_constant import PackedConstant
 
 Value: TypeAlias = ir.Value
-LINE_BYTES = 64  # size of a cache line
 
 
 @dataclass(frozen=True)

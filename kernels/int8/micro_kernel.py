@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.emit import (
     I8,
     I16,
@@ -33,7 +34,6 @@ from mavcg.kernels.builder.product_loop import (
     term_address,
     window_loops,
 )
-from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.kernels.int8.register_tile import GROUP, MATRIX_GROUP, ProductForm, SumRun, chains
 from mavcg.kernels.int8.tile import QPointers, QTile, TileEnding, TileSums
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.arithmetic import is_float, round_to, widen_half
 from mavcg.kernels.builder.emit import (
     HALVES,
@@ -34,7 +35,6 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.builder.product_loop import prefetch
-from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format

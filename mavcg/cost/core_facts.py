@@ -10,9 +10,9 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import SimulatorFit, TypicalCore, core_kind
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.profiles.cost_fits import fit_of_kind
 
-LINE_BYTES = 64
 IN_ORDER, OUT_OF_ORDER = "in", "out"
 # Keys of a core's file, without the sizes of caches; a missing one is assumed from [simulator] of profiles/fits.
 SIMULATOR_KEYS = (

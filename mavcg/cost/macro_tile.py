@@ -25,8 +25,8 @@ from mavcg.cost.level_traffic import (
     tasks_of,
 )
 from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.gemm.register_tile import BlockRegisters
-from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+LINE_BYTES = 64  # size of a cache line, on every core
+
 
 @dataclass(frozen=True)
 class Machine:

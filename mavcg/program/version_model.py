@@ -46,7 +46,8 @@ def fetch_cycles(code_bytes: int, core: Core) -> float:
     line of the function is then missing with the probability of the function's own share of that cache: small functions
     are fetched once, one of half the cache fetches half of its lines in each call.
     """
-    from mavcg.cost.core_facts import LINE_BYTES, assumed_fact
+    from mavcg.cost.core_facts import assumed_fact
+    from mavcg.hardware.machine import LINE_BYTES
 
     figures = {fact.key: fact.value for fact in core.facts}
     l1i_bytes = float(figures.get("caches.l1i_bytes", ASSUMED_L1I_BYTES))

@@ -16,11 +16,12 @@ a roofline.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from mavcg.choose.predict.line_traffic import LINE_BYTES, Fills, Runs
+from mavcg.choose.predict.line_traffic import Fills, Runs
 from mavcg.choose.predict.memory import Distances, Moved
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import IN_ORDER, ExposedFit
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.specs.model_program import WORDS
 
 PRODUCTS, WINOGRAD, UNBLOCKED, DIRECT, DEPTHWISE = "products", "winograd", "unblocked", "direct", "depthwise"

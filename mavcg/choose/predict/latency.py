@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from mavcg.choose.predict.exposure import LineTimes, StepLines, line_fetch, step_lines, touches_of_operands
 from mavcg.choose.predict.kernel_cycles import KernelModel, task_cycles
-from mavcg.choose.predict.line_traffic import LINE_BYTES
 from mavcg.choose.predict.memory import Distances, Moved, step_traffic
 from mavcg.choose.predict.work import StepWork
 from mavcg.cost.cycles import Cycles
 from mavcg.cost.guided_chunks import core_shares, simulated_ns
 from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.machine import LINE_BYTES
 
 COMPUTE, EXPOSED, MEMORY, OVERHEAD = "compute", "exposed", "memory", "overhead"
 MODELLED, SIMULATED = "modelled", "simulated"

@@ -13,8 +13,8 @@ import numpy as np
 
 from mavcg.choose.predict.affine_addresses import UNKNOWN
 from mavcg.choose.predict.loop_accesses import Loop, LoopAccess
+from mavcg.hardware.machine import LINE_BYTES
 
-LINE_BYTES = 64
 MOST_PLACES = 1 << 14  # enumerated runs of an operand; more are counted as multiples
 
 

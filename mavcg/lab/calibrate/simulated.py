@@ -6,7 +6,8 @@ from functools import lru_cache
 import numpy as np
 
 from mavcg.assembly.code_image import CodeImage, assemble_image
-from mavcg.cost.core_facts import LINE_BYTES, SimulatedCore
+from mavcg.cost.core_facts import SimulatedCore
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.hardware.timing import Timing
 from mavcg.lab.calibrate.loops import SCRATCH_BYTES, WALKS, TimedLoop, Walk, loop_program
 from mavcg.lab.simulate.call_arguments import BUFFERS, CallState

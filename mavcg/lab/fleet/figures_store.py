@@ -3,8 +3,8 @@
 import datetime
 from collections.abc import Sequence
 
+from mavcg.choose.algorithms.costs.cost_version import kernel_version
 from mavcg.choose.algorithms.costs.database import CostDb, Record, compiler_version
-from mavcg.choose.algorithms.costs.kernel_version import kernel_version
 from mavcg.choose.algorithms.costs.rows import text_of
 from mavcg.lab.fleet.board_pool import Attempt
 from mavcg.lab.runners.bench_lines import InterleavedTimes, JobTimes

@@ -13,11 +13,11 @@ from dataclasses import astuple, replace
 from functools import partial
 
 from mavcg.assembly.code_image import CodeImage
+from mavcg.choose.algorithms.costs.cost_version import simulator_version
 from mavcg.choose.lowering.kernel_code import version_symbol
 from mavcg.choose.predict.unsure import BuiltKernels
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.cost.core_facts import SimulatedCore, simulated_core
-from mavcg.cost.simulator_version import simulator_version
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.files.store import open_store
 from mavcg.files.worker_processes import Task, run_tasks

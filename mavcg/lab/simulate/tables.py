@@ -7,9 +7,10 @@ figures come from Timing, which the analytic models use too (passes/asm/models).
 from collections.abc import Sequence
 from typing import Any
 
-from mavcg.cost.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
+from mavcg.cost.core_facts import CALLEE_CYCLES, SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import ROLES
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.harness import ffi, library
 from mavcg.lab.simulate.rows import NO_REGISTER, PREFETCH, UNMODELLED, DecodedInstr, prefetch_address, register_number

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.choose.algorithms.costs import statements
-from mavcg.choose.algorithms.costs.kernel_version import cost_version, kernel_version
+from mavcg.choose.algorithms.costs.cost_version import cost_version, kernel_version
 from mavcg.choose.algorithms.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
 from mavcg.choose.algorithms.costs.rows import (
     COLUMNS,

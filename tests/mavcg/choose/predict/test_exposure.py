@@ -17,13 +17,14 @@ from mavcg.choose.predict.exposure import (
     touches_of_operands,
 )
 from mavcg.choose.predict.latency import COMPUTE, EXPOSED, MEMORY, StepCost
-from mavcg.choose.predict.line_traffic import LINE_BYTES, Runs
+from mavcg.choose.predict.line_traffic import Runs
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import StepWork
 from mavcg.cost.board_model import core_model
 from mavcg.cost.core_facts import simulated_core
 from mavcg.cost.cycles import Cycles
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.profiles.load import load_board, load_core
 from mavcg.specs.model_program import OperandAddress

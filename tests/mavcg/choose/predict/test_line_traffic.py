@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.choose.predict.affine_addresses import UNKNOWN
-from mavcg.choose.predict.line_traffic import KEPT, LINE_BYTES, LOST, fills, runs
+from mavcg.choose.predict.line_traffic import KEPT, LOST, fills, runs
 from mavcg.choose.predict.loop_accesses import Loop, LoopAccess
+from mavcg.hardware.machine import LINE_BYTES
 from tests.conftest import examples
 
 NONE: Mapping[str, float] = {}

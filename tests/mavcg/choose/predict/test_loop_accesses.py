@@ -7,8 +7,9 @@ import pytest
 from llvmlite import ir
 
 from mavcg.choose.predict.affine_addresses import UNKNOWN
-from mavcg.choose.predict.line_traffic import LINE_BYTES, fills
+from mavcg.choose.predict.line_traffic import fills
 from mavcg.choose.predict.loop_accesses import Loop, LoopAccess, read_loops, with_calls
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.specs.kernel import Machine

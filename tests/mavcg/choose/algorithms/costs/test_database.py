@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.choose.algorithms.costs import kernel_version as kernel_version_module
+from mavcg.choose.algorithms.costs import cost_version as cost_version_module
+from mavcg.choose.algorithms.costs.cost_version import cost_version
 from mavcg.choose.algorithms.costs.database import Conversion, CostDb, Record, compiler_version
 from mavcg.choose.algorithms.costs.database_file import default_path, open_db
-from mavcg.choose.algorithms.costs.kernel_version import cost_version
 from mavcg.choose.algorithms.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
 from mavcg.choose.algorithms.costs.rows import text_of
 from mavcg.errors import MavcgError
@@ -93,8 +93,8 @@ def test_what_was_simulated_with_other_facts_of_the_core_is_not_used(
         known = database.provider(core.name, 1, 4)
         assert known.primitive(SCENARIO, FIRST) == simulated(2.0).cost and not known.outdated_costs().measured
         database.export(tmp_path / "table.json")
-        monkeypatch.setattr(kernel_version_module, "core_version", lambda of: "other facts")
-        kernel_version_module._facts_version.cache_clear()
+        monkeypatch.setattr(cost_version_module, "core_version", lambda of: "other facts")
+        cost_version_module._facts_version.cache_clear()
         try:
             assert cost_version((SCENARIO, FIRST.name), SIMULATED, core.name) != versions[SIMULATED]
             assert known.primitive(SCENARIO, FIRST) is None
@@ -107,7 +107,7 @@ def test_what_was_simulated_with_other_facts_of_the_core_is_not_used(
             database.put(simulated(3.0, **on_core))
             assert known.primitive(SCENARIO, FIRST) == simulated(3.0).cost and len(database) == 2
         finally:
-            kernel_version_module._facts_version.cache_clear()
+            cost_version_module._facts_version.cache_clear()
 
 
 def test_simulated_figures_stay_simulated_on_their_way(path: Path, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.choose.algorithms.costs import kernel_version
+from mavcg.choose.algorithms.costs import cost_version
+from mavcg.choose.algorithms.costs.cost_version import sources_of, version_of_module
 from mavcg.choose.algorithms.costs.database import Conversion, CostDb, Record, compiler_version
 from mavcg.choose.algorithms.costs.database_file import open_db
-from mavcg.choose.algorithms.costs.kernel_version import sources_of, version_of_module
 from mavcg.choose.algorithms.costs.provider import IMPORTED, MEASURED, Cost
 from mavcg.choose.algorithms.costs.rows import text_of
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive, module_of
@@ -39,12 +39,12 @@ def found(database: CostDb) -> Cost | None:
 
 
 def test_every_primitive_has_the_version_of_its_family() -> None:
-    versions = {module_of(p.name): kernel_version.kernel_version((SCENARIO, p.name)) for p in all_primitives()}
+    versions = {module_of(p.name): cost_version.kernel_version((SCENARIO, p.name)) for p in all_primitives()}
 
     assert len(set(versions.values())) == len(versions) > 5
-    assert all(len(version) == kernel_version.DIGITS for version in versions.values())
-    assert kernel_version.kernel_version((SCENARIO, "there_is_none")) == ""
-    assert kernel_version.kernel_version(TURN) not in versions.values()
+    assert all(len(version) == cost_version.DIGITS for version in versions.values())
+    assert cost_version.kernel_version((SCENARIO, "there_is_none")) == ""
+    assert cost_version.kernel_version(TURN) not in versions.values()
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ FAMILY = "mavcg.kernels.primitives.kn2.family"
 @pytest.fixture
 def version_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Callable[[str], str]], str]]:
     """A function that returns FAMILY's version when one module's source is edited."""
-    read = kernel_version._source
+    read = cost_version._source
 
     def version(module: str, edit: Callable[[str], str]) -> str:
-        monkeypatch.setattr(kernel_version, "_source", lambda name: edit(read(name)) if name == module else read(name))
-        kernel_version._code.cache_clear()
+        monkeypatch.setattr(cost_version, "_source", lambda name: edit(read(name)) if name == module else read(name))
+        cost_version._code.cache_clear()
         version_of_module.cache_clear()
         return version_of_module(FAMILY)
 
     yield version
-    kernel_version._code.cache_clear()
+    cost_version._code.cache_clear()
     version_of_module.cache_clear()
 
 

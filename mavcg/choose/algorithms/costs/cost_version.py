@@ -1,27 +1,32 @@
-"""Version of the kernels that a measured cost belongs to: a digest of the sources that generate a primitive's code.
+"""Versions of costs that are kept: digests of what they were measured or simulated with.
 
-The digest covers the module of the primitive's family, all modules of `kernels/` that it imports, directly or not, and
-the modules that generate every kernel. A change of their code changes the digest, whether the generated kernels differ
-or not; a change of docstrings, comments or formatting does not. A simulated cost also depends on the facts of its core
-and on the simulator (cost/simulator_version.py): `cost_version` has both.
+That of a measured cost is a digest of the sources that generate a primitive's code. It covers the module of the
+primitive's family, all modules of `kernels/` that it imports, directly or not, and the modules that generate every
+kernel. A change of their code changes the digest, whether the generated kernels differ or not; a change of docstrings,
+comments or formatting does not. A simulated cost also depends on the facts of its core and on the simulator:
+`cost_version` has both.
 """
 
 import hashlib
 import re
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+import mavcg
 from mavcg.choose.algorithms.costs.provider import SIMULATED
 from mavcg.choose.algorithms.costs.rows import Conversion
-from mavcg.cost.simulator_version import core_version
+from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import ProfileError
+from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import KINDS
 from mavcg.kernels.primitives.registry import module_of
 from mavcg.profiles.cost_fits import fit_of_kind
 from mavcg.profiles.load import load_cores
+from mavcg.profiles.timing import load_timing
 from mavcg.specs.primitive import Scenario
-from mavcg.text.source_digest import code_without_words
+from mavcg.text.source_digest import code_without_words, digest_of_code
 
 # Modules that take part in generating every kernel of any family: facts of cores, function prologues.
 _COMMON = (
@@ -42,6 +47,9 @@ _IMPORT = re.compile(
     rf"|import +({re.escape(_PART)}[\w.]+))",
     re.MULTILINE,
 )
+# Folders and files whose code times instructions: the simulator, and what decodes instructions and their timing for it.
+FOLDERS = ("lab/simulate", "cost/core_facts.py", "passes/asm/isa", "passes/asm/analysis", "passes/asm/models")
+_SUFFIXES = (".py", ".c", ".h")
 DIGITS = 12
 
 
@@ -120,3 +128,21 @@ def _facts_version(name: str) -> str:
         return core_version(core)
     except ProfileError:
         return ""
+
+
+@cache
+def simulator_version() -> str:
+    """Return the digest of the simulator's code."""
+    root = Path(str(mavcg.__file__)).parent
+    below = [path for name in FOLDERS for path in (root / name, *(root / name).rglob("*"))]
+    paths = [path for path in below if path.suffix in _SUFFIXES]
+    return digest_of_code(paths, root)[:DIGITS]
+
+
+def core_version(core: Core) -> str:
+    """Return the digest of a core's facts, without those of boards, and of the simulator's code.
+
+    Raises: ProfileError for a core without timing facts.
+    """
+    facts = repr((replace(simulated_core(core), assumed=()), load_timing(core)))
+    return hashlib.sha256(f"{simulator_version()} {facts}".encode()).hexdigest()[:DIGITS]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.cost import simulator_version as version
+from mavcg.choose.algorithms.costs import cost_version as version
+from mavcg.choose.algorithms.costs.cost_version import core_version, simulator_version
 from mavcg.cost.core_facts import simulated_core
-from mavcg.cost.simulator_version import core_version, simulator_version
 from mavcg.hardware.core import Core
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
