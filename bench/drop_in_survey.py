@@ -28,7 +28,8 @@ from mavcg.importers.limits import reason
 from mavcg.importers.load import import_model, is_tflite
 from mavcg.model.model_request import MAX_ERROR
 from mavcg.model.partial.build import PartialResult, build_partial
-from mavcg.model.request import ModelOptions, make_model_request, make_partial_request
+from mavcg.model.partial.request import make_partial_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.machines import packing_for
 from mavcg.toolchain.target import host_target

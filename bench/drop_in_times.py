@@ -28,7 +28,8 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.load import is_tflite
 from mavcg.model.partial.build import PartialResult, build_partial
-from mavcg.model.request import ModelOptions, make_model_request, make_partial_request
+from mavcg.model.partial.request import make_partial_request
+from mavcg.model.request import ModelOptions, make_model_request
 
 MODELS = (
     ("mediapipe==0.10.14", "face_landmark_with_attention.tflite"),

@@ -13,7 +13,7 @@ from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
     from mavcg.model.model_request import ModelRequest
-    from mavcg.model.partial.build import PartialRequest
+    from mavcg.model.partial.request import PartialRequest
     from mavcg.model.sized_model import SizedResult
 
 PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT (docs/drop-in.md)"
@@ -21,9 +21,9 @@ PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Ru
 
 def build_model_file(options: BuildOptions, model: Path) -> None:
     """Build a library of one model, or of its subgraphs with --partial, and print the report. Raises: MavcgError."""
+    from mavcg.model.partial.request import make_partial_request
     from mavcg.model.request import (
         make_model_request,
-        make_partial_request,
         refuse_program_options,
         without_declared_shapes,
     )

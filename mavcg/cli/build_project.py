@@ -20,7 +20,7 @@ from mavcg.program.buildfile import (
 if TYPE_CHECKING:
     from mavcg.hardware.board import Board
     from mavcg.model.model_request import ModelRequest
-    from mavcg.model.partial.build import PartialRequest
+    from mavcg.model.partial.request import PartialRequest
     from mavcg.program.launched_build import LaunchedBuild
     from mavcg.program.program import BuildRequest
 
@@ -152,12 +152,12 @@ def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) 
 def _model_request(
     table: ModelTable, number: int, project: ProjectFile, options: ModelTable, jobs: int | None
 ) -> "tuple[ModelRequest | PartialRequest, ResourceLimits]":
+    from mavcg.model.partial.request import make_partial_request
     from mavcg.model.request import (
         ModelOptions,
         SelectionOptions,
         identifier,
         make_model_request,
-        make_partial_request,
         parse_threads,
         without_declared_shapes,
     )
@@ -213,7 +213,7 @@ def _model_request(
 
 def _build_model(request: "ModelRequest | PartialRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
     """Build a model's library, or that of its subgraphs. Returns: the JSON document, or {} after a report on stdout."""
-    from mavcg.model.partial.build import PartialRequest
+    from mavcg.model.partial.request import PartialRequest
 
     if isinstance(request, PartialRequest):
         return build_model.build_partial_and_report(request, limits, as_json)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mavcg.assembly.tuning_options import parse_tuning
 from mavcg.choose.algorithms.select_model import ENGINE
@@ -16,7 +15,6 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.feature_levels import parse_levels
 from mavcg.hosts.host import find_board, measured_host_board
 from mavcg.importers.declared_shapes import GivenShapes
-from mavcg.importers.load import is_tflite
 from mavcg.model.aar import check_aar
 from mavcg.model.calibration import RANDOM, parse_calibration
 from mavcg.model.model_request import MAX_ERROR, MAX_HALF_ALGORITHM_ERROR, ModelRequest
@@ -27,9 +25,6 @@ from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target
-
-if TYPE_CHECKING:
-    from mavcg.model.partial.build import PartialRequest
 
 MAX_THREADS = 256  # default threads of a library; its contexts accept up to 1024 (runtime/csrc/engine.h)
 AUTO_THREADS = 0  # the number of threads that is predicted to be fastest
@@ -239,64 +234,6 @@ def _depth_first(text: str | None, board: Board | None) -> str:
     if text == ON and board is None:
         raise MavcgError(f"--depth-first {ON}: which rows stay in a cache is predicted for a board; name a --board")
     return text or AUTO
-
-
-DEFAULT_MIN_SHARE = 1.0  # percent: the call of a smaller subgraph costs more than it saves
-
-
-def make_partial_request(
-    build: ModelRequest, partial: bool, also: Path | None, min_share: float | None
-) -> "PartialRequest | None":
-    """Return the request of a partial build; None for a whole build. min_share: in percent.
-
-    Raises: MavcgError for options that need --partial, or do not fit.
-    """
-    if not partial:
-        for option, value in (("--also", also), ("--min-share", min_share)):
-            if value is not None:
-                raise MavcgError(f"{option} {value}: applies to a partial build; add --partial")
-        return None
-    from mavcg.model.partial.build import (
-        PartialRequest,
-    )  # imports formats and runtimes that whole builds do not need
-
-    if build.aar is not None:
-        raise MavcgError(
-            f"--aar {build.aar}: packs whole models, whose header it holds; copy a partial library to the "
-            "application's jniLibs folder, or leave out --partial"
-        )
-    if build.precision != F32:
-        raise MavcgError(
-            f"--precision {build.precision}: applies to whole models; leave it out, or leave out --partial"
-        )
-    if build.states:
-        raise MavcgError(
-            f"--state {build.states[0]}: applies to whole models, since the other runtime keeps no state between runs; "
-            "leave it out, or leave out --partial"
-        )
-    if build.stored_weights:
-        raise MavcgError(
-            f"--weights {build.stored_weights}: applies to whole models; leave it out, or leave out --partial"
-        )
-    if build.depth_first == ON:
-        raise MavcgError(f"--depth-first {ON}: applies to whole models; leave it out, or leave out --partial")
-    share = DEFAULT_MIN_SHARE if min_share is None else min_share
-    if not 0 <= share <= 100:
-        raise MavcgError(f"--min-share {share:g}: give percent of the model's multiply-accumulates, 0 to 100")
-    if is_tflite(build.model):
-        if also is not None:
-            raise MavcgError(f"--also {also}: applies to ONNX models; LiteRT's delegate uses the unchanged TFLite file")
-        return PartialRequest(build, None, share / 100)
-    if build.model.suffix.lower() != ".onnx":
-        raise MavcgError(f"--partial: takes ONNX and TFLite models; {build.model} is neither")
-    path = also if also is not None else build.output.with_name(f"{build.model.stem}.mavcg.onnx")
-    if path.suffix.lower() != ".onnx":
-        raise MavcgError(f"--also {path}: an ONNX model is written; name a file, such as {path.stem}.onnx")
-    if path.resolve() == build.model.resolve():
-        raise MavcgError(f"--also {path}: is the model itself, which would be replaced; name another file")
-    if path.is_dir() or not path.resolve().parent.is_dir():
-        raise MavcgError(f"--also {path}: is a folder, or its folder does not exist; name another file")
-    return PartialRequest(build, path, share / 100)
 
 
 def parse_threads(text: str | None) -> int:

@@ -7,7 +7,6 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from mavcg.choose.plan import Plan
@@ -21,7 +20,7 @@ from mavcg.importers.onnx_proto import load_model
 from mavcg.importers.onnx_support import ModelSupport
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
 from mavcg.model.dump import dump
-from mavcg.model.model_request import ModelRequest, Progress, plan_context
+from mavcg.model.model_request import Progress, plan_context
 from mavcg.model.partial.node_sets import convex_sets, delegate_sets
 from mavcg.model.partial.onnx_branches import Branch, branches_of, with_bodies, with_free_inputs
 from mavcg.model.partial.onnx_files import onnx_files
@@ -34,6 +33,7 @@ from mavcg.model.partial.onnx_subgraphs import (
     subgraph_model,
 )
 from mavcg.model.partial.plan import Nodes, PartialPlan, PlanNode, join_plans, plan_subgraphs
+from mavcg.model.partial.request import PartialRequest
 from mavcg.model.partial.tflite_nodes import tflite_nodes
 from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.sizes import size_text
@@ -46,19 +46,6 @@ from mavcg.runtime.model_header import api_name
 Choose = Callable[[Graph], Plan]
 Made = tuple[PartEntry, ...]  # a subgraph, in each size
 Division = PartialPlan[Made]
-
-
-@dataclass(frozen=True)
-class PartialRequest:
-    """Everything that a partial build depends on.
-
-    build: as for a whole model. also: path of the ONNX model to write, which calls the library; None for a TFLite file,
-    which stays unchanged. min_share: least share of the multiply-accumulates of a subgraph, 0 to 1.
-    """
-
-    build: ModelRequest
-    also: Path | None
-    min_share: float
 
 
 @dataclass(frozen=True)
