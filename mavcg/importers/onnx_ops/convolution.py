@@ -4,7 +4,17 @@ from collections.abc import Mapping
 
 from mavcg.importers.block_weights import block_weights, multiply_blocks
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.images import Windows, from_nhwc, pair, spatial_rank, to_nhwc, window, windows
+from mavcg.importers.onnx_ops.images import (
+    Windows,
+    from_nhwc,
+    pair,
+    spatial_rank,
+    stride_and_dilation,
+    to_nhwc,
+    unknown_padding,
+    window,
+    windows,
+)
 from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume, transposed_volume
 from mavcg.importers.value import Value
 from mavcg.importers.windows import LARGEST_STEP, transposed_filter
@@ -130,11 +140,7 @@ def conv_transpose(call: OnnxCall) -> Results:
     in_ch, out_ch = w.shape[:2]
     if groups < 1 or in_ch % groups or in_ch != x.shape[1]:
         raise call.fail(f"a filter {w.type} in {groups} groups for an image {x.type}")
-    stride = call.attr_ints("strides", (1,) * spatial, length=spatial)
-    dilation = call.attr_ints("dilations", (1,) * spatial, length=spatial)
-    for attribute, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
-        if any(not 1 <= v <= LARGEST_STEP for v in values):
-            raise call.fail(f"{attribute} {list(values)}; each must be from 1 to {LARGEST_STEP}")
+    stride, dilation = stride_and_dilation(call, kernel)
     pads, extra = _transposed_pads(call, x.shape[2:], kernel, stride, dilation)
     if any(not 0 <= v <= LARGEST_STEP for v in (*pads, *extra)):
         raise call.unsupported(f"pads {list(pads)} with output_padding {list(extra)}", f"0 to {LARGEST_STEP}")
@@ -175,7 +181,7 @@ def _transposed_pads(
         given = call.attr_ints("pads", (0,) * (2 * spatial), length=2 * spatial)
         return (0,) * (2 * spatial) if mode == "VALID" else given, tuple(extra)
     else:
-        raise call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise unknown_padding(call, mode)
     starts, ends = [], []
     for i in range(spatial):
         total = stride[i] * (image[i] - 1) + extra[i] + dilation[i] * (kernel[i] - 1) + 1 - required[i]

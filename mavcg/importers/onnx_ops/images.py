@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mavcg.errors import MavcgError
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.value import Value
 from mavcg.importers.windows import LARGEST_STEP, LARGEST_WINDOW, same_pads
@@ -69,6 +70,21 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
     )
 
 
+def stride_and_dilation(call: OnnxCall, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the attributes strides and dilations for a kernel. Raises: MavcgError if one, or the kernel, is not within
+    1 .. LARGEST_STEP."""
+    stride, dilation = (call.attr_ints(name, (1,) * len(kernel), len(kernel)) for name in ("strides", "dilations"))
+    for attribute, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
+        if any(not 1 <= v <= LARGEST_STEP for v in values):
+            raise call.fail(f"{attribute} {list(values)}; each must be from 1 to {LARGEST_STEP}")
+    return stride, dilation
+
+
+def unknown_padding(call: OnnxCall, mode: str) -> MavcgError:
+    """Return the error for another auto_pad than the standard's."""
+    return call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+
+
 @dataclass(frozen=True)
 class Windows:
     """Windows over any number of dimensions, entries by dimension.
@@ -94,11 +110,7 @@ def windows(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: b
     spatial = len(image)
     if len(kernel) != spatial:
         raise call.fail(f"a kernel with {len(kernel)} dimensions for an image with {spatial}")
-    stride = call.attr_ints("strides", (1,) * spatial, length=spatial)
-    dilation = call.attr_ints("dilations", (1,) * spatial, length=spatial)
-    for attribute, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
-        if any(not 1 <= v <= LARGEST_STEP for v in values):
-            raise call.fail(f"{attribute} {list(values)}; each must be from 1 to {LARGEST_STEP}")
+    stride, dilation = stride_and_dilation(call, kernel)
     mode = call.attr_str("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
         given = call.attr_ints("pads", (0,) * (2 * spatial), length=2 * spatial)
@@ -108,7 +120,7 @@ def windows(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: b
         less, more = same_pads(image, kernel, stride, dilation)
         given = (*less, *more) if mode == "SAME_UPPER" else (*more, *less)
     else:
-        raise call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise unknown_padding(call, mode)
     if any(not 0 <= p <= LARGEST_STEP for p in given):
         raise call.unsupported(f"pads {list(given)}", f"0 to {LARGEST_STEP}")
     ends, counts = list(given[spatial:]), []
