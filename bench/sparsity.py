@@ -21,7 +21,7 @@ from mavcg.kernels.primitives.sparse.family import PRIMITIVES
 from mavcg.lab.runners.bench_program import bench_target, build_program
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
-from mavcg.lab.tuning.spot import bench_job_of
+from mavcg.lab.tuning.measured_core import bench_job_of
 from mavcg.lab.tuning.work_list import Job
 from mavcg.specs.primitive import Primitive, Scenario
 

@@ -24,7 +24,7 @@ from mavcg.lab.tuning.interleaved_run import (
     jobs_of,
     settle,
 )
-from mavcg.lab.tuning.spot import MeasuredCore, programs
+from mavcg.lab.tuning.measured_core import MeasuredCore, programs
 from mavcg.lab.tuning.state import (
     ALL_AT_ONCE,
     FIRST_PART,

@@ -20,7 +20,7 @@ from mavcg.lab.fleet.verdicts import BoardSummary
 from mavcg.lab.runners.core_cpus import differences, hints
 from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.transport import RunnerError
-from mavcg.lab.tuning.spot import MeasuredCore
+from mavcg.lab.tuning.measured_core import MeasuredCore
 from mavcg.lab.tuning.state import RunControl
 from mavcg.lab.tuning.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
 from mavcg.specs.primitive import Primitive

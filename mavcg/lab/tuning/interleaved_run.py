@@ -16,7 +16,7 @@ from mavcg.lab.runners.bench_lines import InterleavedTimes, JobFailed
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.bench_run import BenchOptions, TakenInterleaved, run_interleaved
 from mavcg.lab.tuning.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
-from mavcg.lab.tuning.spot import Spot, programs
+from mavcg.lab.tuning.measured_core import ReachedCore, programs
 from mavcg.lab.tuning.work_list import Job
 
 LEAST_KEPT = 3  # minimum of undisturbed rounds in a process; with fewer, all rounds count
@@ -96,7 +96,7 @@ Decided = Callable[[CandidateGroup, dict[Job, Cost], dict[Job, str]], None]
 
 def measure_interleaved(
     measurements: Sequence[Entry],
-    spot: Spot,
+    reached: ReachedCore,
     folder: Path,
     options: BenchOptions,
     settings: InterleavedOptions,
@@ -112,17 +112,17 @@ def measure_interleaved(
     """
     batches = interleaved_batches(measurements, settings.jobs)
     largest = 0
-    with closing(programs(jobs_of(batches), spot, folder)) as made:
+    with closing(programs(jobs_of(batches), reached, folder)) as made:
         for batch, (order, program) in zip(batches, made, strict=True):
             largest = max(largest, program.bytes)
 
             def measure(groups: Groups, taker: TakenInterleaved, program: BenchProgram = program) -> None:
                 run_interleaved(
-                    spot.runner,
+                    reached.runner,
                     program,
                     groups,
-                    spot.cpus,
-                    spot.core,
+                    reached.cpus,
+                    reached.core,
                     replace(options, rounds=settings.rounds),
                     taker,
                     note,

@@ -11,7 +11,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, Rounds
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.tuning.interleaved import CandidateGroup, candidate_groups
-from mavcg.lab.tuning.spot import MeasuredCore
+from mavcg.lab.tuning.measured_core import MeasuredCore
 from mavcg.lab.tuning.work_list import Job, WorkList
 
 NOTHING = Cost(0.0, MEASURED)

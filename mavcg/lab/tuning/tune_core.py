@@ -13,7 +13,7 @@ from mavcg.choose.algorithms.costs.database import CostDb
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, MachineReport
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench
 from mavcg.lab.tuning.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
-from mavcg.lab.tuning.spot import Spot, programs
+from mavcg.lab.tuning.measured_core import ReachedCore, programs
 from mavcg.lab.tuning.state import (
     ALL_AT_ONCE,
     FIRST_PART,
@@ -32,7 +32,7 @@ SLOWED = 0.9  # ratio to the clock before; a lower clock means that the machine 
 def tune_on(
     plan: WorkList,
     database: CostDb,
-    spot: Spot,
+    reached: ReachedCore,
     control: RunControl = ALL_AT_ONCE,
     options: BenchOptions = DEFAULT_OPTIONS,
     interleaving: InterleavedOptions = DEFAULT_INTERLEAVED,
@@ -42,12 +42,12 @@ def tune_on(
     An interrupt (Ctrl-C) ends it as the limit does.
     Raises: RunnerError if the machine fails; costs measured before are in the database.
     """
-    tuning = TuningState(plan, database, spot, control)
+    tuning = TuningState(plan, database, reached, control)
 
     def compare(folder: Path) -> None:
         bytes_ = measure_interleaved(
             tuning.candidates(),
-            spot,
+            reached,
             folder,
             options,
             interleaving,
@@ -57,22 +57,29 @@ def tune_on(
         )
         tuning.largest = max(tuning.largest, bytes_)
 
-    tuning.measure(lambda folder: _measure_alone(tuning, spot, folder, options, control.note), compare)
+    tuning.measure(lambda folder: _measure_alone(tuning, reached, folder, options, control.note), compare)
     return tuning.result()
 
 
 def _measure_alone(
-    tuning: TuningState, spot: Spot, folder: Path, options: BenchOptions, note: Callable[[str], None]
+    tuning: TuningState, reached: ReachedCore, folder: Path, options: BenchOptions, note: Callable[[str], None]
 ) -> None:
     """Measure each job alone. Raises: TimeIsUp."""
     if tuning.todo:
         tuning.check_time(FIRST_PART)
     tuning.tell()
-    with closing(programs(batches_of(tuning.todo, FIRST_BATCH, BATCH), spot, folder)) as made:
+    with closing(programs(batches_of(tuning.todo, FIRST_BATCH, BATCH), reached, folder)) as made:
         for batch, program in made:
             tuning.largest = max(tuning.largest, program.bytes)
             before, after = run_bench(
-                spot.runner, program, range(len(batch)), spot.cpus, spot.core, options, _taker(tuning, batch), note
+                reached.runner,
+                program,
+                range(len(batch)),
+                reached.cpus,
+                reached.core,
+                options,
+                _taker(tuning, batch),
+                note,
             )
             tuning.notes += _clock_notes(before, after)
 

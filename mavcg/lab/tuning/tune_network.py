@@ -21,7 +21,7 @@ from mavcg.lab.runners.core_cpus import cpus_of, differences, hints
 from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.trials.check import block_of
-from mavcg.lab.tuning.spot import Spot
+from mavcg.lab.tuning.measured_core import ReachedCore
 from mavcg.lab.tuning.state import INTERRUPT, RunControl, TunedOn
 from mavcg.lab.tuning.tune_core import tune_on
 from mavcg.lab.tuning.work_list import WorkList, fastest, plan_of
@@ -126,10 +126,10 @@ def tune_network(
     for number, core in enumerate(board_cores):
         where = ", ".join(filter(None, (core.machine.name, cpus_text(core.cpus))))
         plan = core_plan(network, primitives, core, where, control.note)
-        spot = Spot(core.machine, core.core, core.cpus, not local, host, default_workers(), runner=runner)
+        reached = ReachedCore(core.machine, core.core, core.cpus, not local, host, default_workers(), runner=runner)
         spent_s = sum(tuned_core.tuned.seconds for tuned_core in done)
         part = control.part(spent_s, len(board_cores) - number)
-        tuned = tune_on(plan, database, spot, part, bench_options(board, [facts]))
+        tuned = tune_on(plan, database, reached, part, bench_options(board, [facts]))
         for words in (*tuned.notes, *(f"{job.name}: {why}" for job, why in tuned.failed)):
             control.note(words)
         done.append(TunedCore(core, plan, tuned))

@@ -28,9 +28,8 @@ from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.trials.run import find_machine
-from mavcg.lab.tuning import simulated, tune_network
-from mavcg.lab.tuning import spot as spots
-from mavcg.lab.tuning.spot import Spot
+from mavcg.lab.tuning import measured_core, simulated, tune_network
+from mavcg.lab.tuning.measured_core import ReachedCore
 from mavcg.lab.tuning.state import RunControl
 from mavcg.lab.tuning.tune_core import tune_on
 from mavcg.lab.tuning.work_list import fastest, plan_of
@@ -57,7 +56,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch, fake_bench: Any) -> Any:
     def build(jobs: Sequence[Any], *rest: Any) -> BenchProgram:
         return BenchProgram(fake_bench.of(len(jobs)), len(jobs))
 
-    monkeypatch.setattr(spots, "build_program", build)
+    monkeypatch.setattr(measured_core, "build_program", build)
     return fake_bench
 
 
@@ -249,8 +248,8 @@ def test_every_scenario_of_a_network_once() -> None:
     assert len({job.what for job in plan.jobs}) == len(plan.jobs)
 
 
-def spot(runner: ShellRunner) -> Spot:
-    return Spot(find_machine("host"), None, (), False, "here", runner=runner)
+def core_of(runner: ShellRunner) -> ReachedCore:
+    return ReachedCore(find_machine("host"), None, (), False, "here", runner=runner)
 
 
 def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_once: Any) -> None:
@@ -265,10 +264,10 @@ def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_on
             raise KeyboardInterrupt
 
     with open_db(tmp_path / "costs.sqlite") as database, open_runner("local") as runner:
-        first = tune_on(plan, database, spot(runner), RunControl(progress=progress))
+        first = tune_on(plan, database, core_of(runner), RunControl(progress=progress))
         assert (len(first.measured), first.left, first.stopped) == (2, len(plan.jobs) - 2, "interrupt")
         assert len(database) == 4 and told == [(n, len(plan.jobs)) for n in range(3)]
-        second = tune_on(plan, database, spot(runner), RunControl(resume=True))
+        second = tune_on(plan, database, core_of(runner), RunControl(resume=True))
         assert (second.already, second.left, second.stopped) == (2, 0, "")
         assert len(database) == 2 * len(plan.jobs)
         costs = database.provider(find_machine("host").name)

@@ -14,7 +14,7 @@ from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 from mavcg.lab.runners.ssh import COMMAND_VARIABLE
-from mavcg.lab.tuning import spot
+from mavcg.lab.tuning import measured_core
 from mavcg.toolchain.target import host_target
 from tests.mavcg.lab.runners.loopback import Sshd, make_sshd
 
@@ -124,4 +124,4 @@ def fake_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         return BenchProgram(path, len(times))
 
-    monkeypatch.setattr(spot, "build_program", build)
+    monkeypatch.setattr(measured_core, "build_program", build)

@@ -23,7 +23,7 @@ from mavcg.lab.trials.jobs import BASES, all_rows, memory
 from mavcg.lab.trials.jobs import TrialJob as Run
 from mavcg.lab.trials.run import find_machine, run_jobs
 from mavcg.lab.tuning.lowered_job import WITH_BIAS
-from mavcg.lab.tuning.spot import bench_job_of
+from mavcg.lab.tuning.measured_core import bench_job_of
 from mavcg.lab.tuning.work_list import Job
 from mavcg.profiles.load import load_core
 from mavcg.specs.kernel import Machine

@@ -15,7 +15,7 @@ from mavcg.lab.runners.foreign_text import foreign_text
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
-from mavcg.lab.tuning.spot import bench_job_of
+from mavcg.lab.tuning.measured_core import bench_job_of
 from mavcg.lab.tuning.work_list import Job
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.primitive import Scenario

@@ -16,7 +16,7 @@ from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
-from mavcg.lab.tuning import spot
+from mavcg.lab.tuning import measured_core
 from mavcg.toolchain.target import host_target
 
 ROOT = Path(__file__).parents[4]
@@ -71,7 +71,7 @@ def test_a_core_of_a_board_is_measured_and_kept(
     def build(jobs: Sequence[Any], *rest: Any) -> BenchProgram:
         return BenchProgram(fake_bench.of(len(jobs)), len(jobs))
 
-    monkeypatch.setattr(spot, "build_program", build)
+    monkeypatch.setattr(measured_core, "build_program", build)
     fake_bench.does(f"cpu {HERE[1]}")
     words = ["tune", model, "--board", board, "--runner", where, "--core", HERE[0], "--family", "sum2d"]
     done = mavcg(*words, "--export", tmp_path / "costs.json", "--json")

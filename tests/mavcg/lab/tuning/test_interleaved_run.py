@@ -30,7 +30,7 @@ from mavcg.lab.tuning.interleaved import (
     leaders,
     ratio_of,
 )
-from mavcg.lab.tuning.spot import Spot
+from mavcg.lab.tuning.measured_core import ReachedCore
 from mavcg.lab.tuning.state import RunControl, TunedOn
 from mavcg.lab.tuning.tune_core import tune_on
 from mavcg.lab.tuning.work_list import Job, WorkList, fastest
@@ -76,7 +76,7 @@ class NoisyRunner:
     ends_at: int = -1
 
     def programs(
-        self, batches: Sequence[Sequence[Job]], spot: Spot, folder: Path
+        self, batches: Sequence[Sequence[Job]], reached: ReachedCore, folder: Path
     ) -> Iterator[tuple[Sequence[Job], BenchProgram]]:
         for batch in batches:
             self.batches.append(batch)
@@ -130,7 +130,7 @@ def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TunedOn]:
     def work(runner: NoisyRunner, plan: WorkList, database: CostDb, **given_: Any) -> TunedOn:
         monkeypatch.setattr(tune_core, "programs", runner.programs)
         monkeypatch.setattr(interleaved_run, "programs", runner.programs)
-        where = Spot(MACHINE, None, (), False, "here", runner=runner)  # type: ignore[arg-type]
+        where = ReachedCore(MACHINE, None, (), False, "here", runner=runner)  # type: ignore[arg-type]
         return tune_on(plan, database, where, RunControl(**given_))
 
     return work

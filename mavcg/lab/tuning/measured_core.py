@@ -41,27 +41,27 @@ class MeasuredCore:
 
 
 @dataclass(frozen=True)
-class Spot(MeasuredCore):
+class ReachedCore(MeasuredCore):
     """A core to measure on, with the runner of its machine."""
 
     runner: ShellRunner = field(kw_only=True)
 
 
 def programs(
-    batches: Sequence[Sequence[Job]], spot: MeasuredCore, folder: Path
+    batches: Sequence[Sequence[Job]], core: MeasuredCore, folder: Path
 ) -> Generator[tuple[Sequence[Job], BenchProgram], None, None]:
     """Yield each batch with its program, which is removed when the next one is requested."""
 
     def build(number: int) -> BenchProgram:
         batch_folder = folder / f"batch-{number}"
         batch_folder.mkdir(parents=True)
-        made = [bench_job_of(job, block_of(spot.machine)) for job in batches[number]]
+        made = [bench_job_of(job, block_of(core.machine)) for job in batches[number]]
         # A static program cannot load a library: foreign libraries need this machine's own target.
         foreign = foreign_libraries(stage.spec for job in made for stage in job.stages)
-        target = host_target() if foreign else bench_target(spot.machine.arch)
-        return build_program(made, spot.machine, spot.core, target, batch_folder, spot.workers)
+        target = host_target() if foreign else bench_target(core.machine.arch)
+        return build_program(made, core.machine, core.core, target, batch_folder, core.workers)
 
-    if not spot.ahead:
+    if not core.ahead:
         for number, batch in enumerate(batches):
             yield batch, build(number)
             rmtree(folder / f"batch-{number}", ignore_errors=True)
