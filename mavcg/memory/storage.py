@@ -189,13 +189,13 @@ class _Assignment:
             if state in self.inside or not self.dense(own):
                 return
             self.inside[state] = _Inside(own)
-        elif node.op == "loop_state" and self.begins(node):
+        elif node.op == "loop_state" and self.first_value_in_place(node):
             self.inside[name] = _Inside(own)
         else:
             return
         self.silent.add(own)
 
-    def begins(self, node: Node) -> bool:
+    def first_value_in_place(self, node: Node) -> bool:
         """True if a state's first value may be computed in its buffer.
 
         It is computed anew for each run of the loop, and nothing else reads it, nor what lies in one buffer with it.
