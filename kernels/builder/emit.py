@@ -1,7 +1,7 @@
 """Building blocks of emitters: kernel functions, counted loops, constants, whole and partial loads of vectors."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -210,27 +210,6 @@ def repeat(
         return ()
 
     for_range(b, index_value(begin), index_value(end), step, (), iteration, name)
-
-
-def repeat_tiles(
-    b: ir.IRBuilder, tiles: Iterable[tuple[int, int]], body: Callable[[ir.Value, int], Any], name: str = "i"
-) -> None:
-    """Emit body(begin, size) for tiles that lie one after the other from 0 on.
-
-    tiles: (size, number of tiles of this size). A loop over them is emitted for each size that has several.
-    """
-    at = 0
-    for size, count in tiles:
-        if count == 1 and size:
-            body(const(at), size)
-        elif count > 1:
-            repeat(b, at, at + size * count, lambda begin, size=size: body(begin, size), name, size)  # type: ignore[misc]
-        at += size * count
-
-
-def tiles_of(length: int, size: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return a length cut into tiles of a size and the rest, as repeat_tiles takes them."""
-    return (size, length // size), (length % size, 1)
 
 
 def length_times(b: ir.IRBuilder, number: int, per_index: int) -> ir.Value:

@@ -7,8 +7,9 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import address, const, operand, operands, repeat, repeat_tiles, scale_index, tiles_of
-from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, row_tiles
+from mavcg.kernels.builder.emit import address, const, operand, operands, repeat, scale_index
+from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles, whole_and_rest
+from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling, vector_lanes
@@ -71,7 +72,7 @@ class Blocks(RowsOfWork[Conv2d]):
             widths = tiling.widths if count == step else tiling.rest
             self.chunk(channels, replace(tiling, widths=widths), crossing, block)
 
-        repeat_tiles(b, tiles_of(run.count, step), chunk, "channel")
+        repeat_tiles(b, whole_and_rest(run.count, step), chunk, "channel")
 
     def chunk(self, run: ChannelRun, tiling: RegisterTiling, crossing: bool, block: SumBlock) -> None:
         """Emit a chunk: the channels of one register tile, or fewer, for the rows of a block.

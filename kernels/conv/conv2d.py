@@ -15,16 +15,11 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import Values, const, for_range, kernel_function, repeat
 from mavcg.kernels.builder.nest import clamp, maximum, minimum
+from mavcg.kernels.builder.tiles import row_blocks
 from mavcg.kernels.conv.blocks import Blocks
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.conv.depthwise_loops import emit_depthwise
-from mavcg.kernels.conv.part_loops import (
-    ChannelRun,
-    block_channels,
-    check_parts,
-    part_runs,
-    row_blocks,
-)
+from mavcg.kernels.conv.part_loops import ChannelRun, block_channels, check_parts, part_runs
 from mavcg.kernels.conv.spec import Conv2d, conv2d_registers, plain_macro, register_tiling
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters

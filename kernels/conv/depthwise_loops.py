@@ -22,15 +22,13 @@ from mavcg.kernels.builder.emit import (
     operand,
     operands,
     repeat,
-    repeat_tiles,
     scale_index,
     store_vector,
-    tiles_of,
     with_element,
 )
 from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_tiles, whole_and_rest
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
-from mavcg.kernels.conv.part_loops import row_blocks, row_tiles
 from mavcg.kernels.gemm.register_tile import cut, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES
 from mavcg.specs.kernel import Machine, View
@@ -149,7 +147,7 @@ class _DepthwiseEmitter:
         if self.by_rows:
             unit(const(0), channels)
         else:
-            repeat_tiles(b, tiles_of(channels, self.line_channels), unit, "line")
+            repeat_tiles(b, whole_and_rest(channels, self.line_channels), unit, "line")
 
     def advance(self, at: Pointers, channel: Value) -> Pointers:
         """Return the pointers advanced by `channel` channels, a multiple of a line for the weights."""
@@ -198,7 +196,7 @@ class _DepthwiseEmitter:
             def line(channel: Value, count: int) -> None:
                 self.line(self.advance(at, channel), unit.pixels, count)
 
-            repeat_tiles(b, tiles_of(unit.channels, self.line_channels), line, "line")
+            repeat_tiles(b, whole_and_rest(unit.channels, self.line_channels), line, "line")
 
         repeat(b, const(0), unit.rows, row, "row")
 

@@ -20,6 +20,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
+from mavcg.kernels.builder.tiles import in_part
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, kept_terms
 from mavcg.kernels.conv.part_loops import block_channels, channel_blocks
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -229,17 +230,7 @@ class _ProductEmitter:
         number = b.sdiv(index, const(spec.pieces))
         part = b.srem(index, const(spec.pieces))
         starts = self._starts(number, b.mul(part, const(PIECE_ROWS)))
-        last_rows = spec.m % PIECE_ROWS
-        if not last_rows:
-            self._piece(PIECE_ROWS, starts)
-        elif spec.pieces == 1:
-            self._piece(last_rows, starts)
-        else:
-            with b.if_else(b.icmp_signed("==", part, const(spec.pieces - 1))) as (is_last, is_other):
-                with is_last:
-                    self._piece(last_rows, starts)
-                with is_other:
-                    self._piece(PIECE_ROWS, starts)
+        in_part(b, part, spec.m, PIECE_ROWS, lambda rows: self._piece(rows, starts))
 
     def _starts(self, number: ir.Value, first_row: ir.Value) -> tuple[ir.Value, ...]:
         """Return the addresses of a piece's first elements. number: which product of the batch."""

@@ -14,8 +14,9 @@ from typing import Generic, TypeAlias
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.builder.emit import const, kernel_name, repeat, repeat_tiles, tiles_of
+from mavcg.kernels.builder.emit import const, kernel_name, repeat
 from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, whole_and_rest
 from mavcg.kernels.conv.spec import Conv, Convolution
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, Order
@@ -24,36 +25,9 @@ Value: TypeAlias = ir.Value
 Block = Callable[[Value, int, Value, Value], None]  # (first channel, channels, first row, end of rows)
 
 
-def row_blocks(
-    b: ir.IRBuilder, begin: Value, end: Value, rows: int | None, body: Callable[[Value, Value], None]
-) -> None:
-    """Emit body(first, end) for each block of `rows` rows from begin to end; the last may be shorter. None: one
-    block."""
-    if rows is None:
-        body(begin, end)
-        return
-
-    def block(first: Value) -> None:
-        last = b.add(first, const(rows))
-        body(first, minimum(b, last, end))
-
-    repeat(b, begin, end, block, "block", rows)
-
-
-def row_tiles(b: ir.IRBuilder, begin: Value, end: Value, most: int, tile: Callable[[Value, int], None]) -> None:
-    """Emit tile(first row, rows) for all rows from begin to end: `most` rows first, then 16, 8, 4, 2 and 1 for what is
-    left."""
-    at = begin
-    for rows in (most, *(1 << bit for bit in range(4, -1, -1) if 1 << bit < most)):
-        whole = b.mul(b.sdiv(b.sub(end, at), const(rows)), const(rows))
-        stop = b.add(at, whole, name="tiles_end")
-        repeat(b, at, stop, lambda row, rows=rows: tile(row, rows), "tile", rows)  # type: ignore[misc]
-        at = stop
-
-
 def channel_blocks(b: ir.IRBuilder, count: int, step: int | None, body: Callable[[Value, int], None]) -> None:
     """Emit body(first, channels) for each block of `step` output channels; the last may be shorter. None: one block."""
-    repeat_tiles(b, tiles_of(count, min(count, step or count)), body, "channels")
+    repeat_tiles(b, whole_and_rest(count, min(count, step or count)), body, "channels")
 
 
 def block_channels(macro: MacroTile, lanes: int) -> int | None:
@@ -213,7 +187,7 @@ def channel_steps(
     between: (first, end) of the channels, multiples of a step or the last channel; None: all channels.
     """
     if between is None:
-        repeat_tiles(b, tiles_of(channels, step), body, "channel")
+        repeat_tiles(b, whole_and_rest(channels, step), body, "channel")
         return
     whole, (low, high) = channels // step * step, between
     stop = minimum(b, high, const(whole))

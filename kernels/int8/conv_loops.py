@@ -6,25 +6,9 @@ from typing import Any, Protocol, TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    I8,
-    address,
-    const,
-    kernel_function,
-    operand,
-    operands,
-    repeat,
-    repeat_tiles,
-    scale_index,
-)
-from mavcg.kernels.conv.part_loops import (
-    ChannelRun,
-    RowsOfWork,
-    check_parts,
-    part_runs,
-    row_blocks,
-    row_tiles,
-)
+from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, operands, repeat, scale_index
+from mavcg.kernels.builder.tiles import in_part, repeat_tiles, row_blocks, row_tiles
+from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, check_parts, part_runs
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
 from mavcg.kernels.int8.register_tile import Int8Tiling, ProductForm, choose_tiling, widths_of
@@ -170,17 +154,11 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
     def panel(self, index: Value, begin: Value, end: Value) -> None:
         """Emit one panel for a range of rows; index: number of the panel through all groups."""
         b, spec = self.b, self.spec
-        rest = spec.out_channels % spec.lanes
         group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
         first = b.mul(number, const(spec.lanes))
-        if not rest or spec.panels == 1:
-            self.channels(ChannelRun(group, first, rest or spec.lanes, begin, end))
-            return
-        with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, full):
-            with last:
-                self.channels(ChannelRun(group, first, rest, begin, end))
-            with full:
-                self.channels(ChannelRun(group, first, spec.lanes, begin, end))
+        in_part(
+            b, number, spec.out_channels, spec.lanes, lambda n: self.channels(ChannelRun(group, first, n, begin, end))
+        )
 
     def channels(self, run: ChannelRun) -> None:
         """Emit the outputs of a block, whose channels begin with a panel."""

@@ -22,13 +22,13 @@ from mavcg.kernels.builder.emit import (
     operand,
     operands,
     repeat,
-    repeat_tiles,
     scale_index,
 )
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.builder.quantize import Int8Epilogue
-from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups, row_tiles
+from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles
+from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.specs import CHANNELS, EightBitDepthwise, QDepthwise

@@ -13,19 +13,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import (
-    F32,
-    I1,
-    address,
-    const,
-    f32_splat,
-    repeat,
-    repeat_tiles,
-    scale_index,
-    splat,
-    store_vector,
-    tiles_of,
-)
+from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scale_index, splat, store_vector
+from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose, lanes_f32
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
@@ -148,7 +137,7 @@ def _tiles(b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointe
         repeat_tiles(b, tiling.widths.tiles, body, "row")
 
     def over_columns(body: Callable[[Value, int], None]) -> None:
-        repeat_tiles(b, tiles_of(product.columns, step), body, "column")
+        repeat_tiles(b, whole_and_rest(product.columns, step), body, "column")
 
     if product.rows_outer:
         over_rows(lambda row, mr: over_columns(lambda column, nr: tile(row, column, mr, nr)))
@@ -218,18 +207,6 @@ def fill_last_block(b: ir.IRBuilder, pointer: Value, out: Image, channels: int, 
             b.store(f32_splat(0.0, 1), address(b, to, i * F32_BYTES), align=F32_BYTES)
 
     repeat(b, 0, pixels, pixel, "pixel")
-
-
-def emit_full_or_tail(b: ir.IRBuilder, last: Value, full: int, tail: int, body: Callable[[int], None]) -> None:
-    """Emit body(tail) where `last` (i1) is true, else body(full); one body if both are equal."""
-    if full == tail:
-        body(full)
-        return
-    with b.if_else(last) as (then, otherwise):
-        with then:
-            body(tail)
-        with otherwise:
-            body(full)
 
 
 STRIP_PIXELS = 64  # pixels of a piece: weights are reused often, and the patches stay in a level-2 cache

@@ -25,16 +25,15 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    repeat_tiles,
     row_count,
     scale_index,
     splat,
     store_vector,
-    tiles_of,
     vector,
 )
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.builder.product_loop import prefetch
+from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
@@ -256,8 +255,8 @@ class _PoolEmitter:
 
 def _along_channels(b: ir.IRBuilder, channels: int, lanes: int, group: Callable[[Value, int, int], None]) -> None:
     """Emit group(first channel, vectors, used lanes of each) over all channels."""
-    several, rest = tiles_of(channels, TOGETHER * lanes)
-    tiles = (several, *tiles_of(rest[0], lanes))
+    several, rest = whole_and_rest(channels, TOGETHER * lanes)
+    tiles = (several, *whole_and_rest(rest[0], lanes))
     repeat_tiles(b, tiles, lambda channel, size: group(channel, -(-size // lanes), min(size, lanes)), "channel")
 
 

@@ -16,10 +16,10 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     operands,
     repeat,
-    repeat_tiles,
     scale_index,
     vector,
 )
+from mavcg.kernels.builder.tiles import in_part, repeat_tiles
 from mavcg.kernels.conv.depthwise import MOST_TAPS, add_tap_row, most_pixels
 from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.primitives.border import input_with_border
@@ -144,15 +144,7 @@ class _DepthwiseChannelsEmitter:
             for c in range(whole, stored, self.lanes):
                 self.pixels(x, out, residual, b.add(first, const(c)), max(0, count - c))
 
-        rest = spec.out.channels % CHUNK_CHANNELS
-        if not rest or chunks == 1:
-            run(min(CHUNK_CHANNELS, spec.out.channels))
-            return
-        with b.if_else(b.icmp_signed("==", chunk, const(chunks - 1))) as (last, before):
-            with last:
-                run(rest)
-            with before:
-                run(CHUNK_CHANNELS)
+        in_part(b, chunk, spec.out.channels, CHUNK_CHANNELS, run)
 
     def pixels(self, x: Value, out: Value, residual: Value | None, channel: Value, used: int) -> None:
         """Emit a vector of channels of a row of outputs."""

@@ -10,16 +10,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    address,
-    const,
-    finish_rows,
-    kernel_function,
-    note_tile,
-    operands,
-    repeat_tiles,
-    scale_index,
-)
+from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, note_tile, operands, scale_index
+from mavcg.kernels.builder.tiles import in_part, repeat_tiles
 from mavcg.kernels.gemm.register_tile import choose, cut, lanes_f32, most_pixels, most_vectors, step_cycles
 from mavcg.kernels.primitives.common import epilogue_operands, lanes_of
 from mavcg.kernels.primitives.direct.outer_product import OuterProduct
@@ -99,15 +91,7 @@ class _DirectEmitter:
         def run(count: int) -> None:
             self.run(_ChannelRange(x, out, residual, group, scale_index(b, chunk, spec.chunk), count))
 
-        rest = spec.out_channels % spec.chunk
-        if not rest or spec.chunks == 1:
-            run(min(spec.chunk, spec.out_channels))
-            return
-        with b.if_else(b.icmp_signed("==", chunk, const(spec.chunks - 1))) as (last, whole):
-            with last:
-                run(rest)
-            with whole:
-                run(spec.chunk)
+        in_part(b, chunk, spec.out_channels, spec.chunk, run)
 
     def run(self, run: _ChannelRange) -> None:
         """Emit all tiles of a range of channels of a row of outputs; a tile's weights stay in cache for all inputs."""

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operands, repeat, scale_index
+from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2.patches import Patches, PixelRegion, emit_patches
@@ -16,7 +17,6 @@ from mavcg.kernels.primitives.matrix_product import (
     PixelPieces,
     activation_of,
     channels_of_part,
-    emit_full_or_tail,
     emit_in_blocks,
     emit_product,
     fill_last_block,

@@ -7,6 +7,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operands, repeat, scale_index
 from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands, transpose_work
 from mavcg.kernels.primitives.kn2.shift import ChannelSpan, OutputRows
@@ -15,7 +16,6 @@ from mavcg.kernels.primitives.matrix_product import (
     STRIP_PIXELS,
     MatrixProduct,
     channels_of_part,
-    emit_full_or_tail,
     emit_in_blocks,
     emit_product,
     packed_product,

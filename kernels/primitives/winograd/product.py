@@ -22,13 +22,12 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     prefetch_line,
     repeat,
-    repeat_tiles,
     scale_index,
     store_vector,
-    tiles_of,
 )
 from mavcg.kernels.builder.nest import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
+from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.kernels.gemm.float_tile import FloatProducts, FloatTerm
 from mavcg.kernels.gemm.register_tile import (
     RegisterTiling,
@@ -110,7 +109,7 @@ class WinogradProduct:
             pointer = address(b, sums, scale_index(b, first, self.tiles.item_bytes))
             self.chunk(tiling, ProductPointers(inputs, w, pointer, w, const(0)), count, -(-channels // lanes))
 
-        repeat_tiles(b, tiles_of(padded, width), chunk, "channel")
+        repeat_tiles(b, whole_and_rest(padded, width), chunk, "channel")
 
     def chunk(self, tiling: RegisterTiling, at: ProductPointers, count: Value | int, vectors: int) -> None:
         """Emit all tiles for the channels of one register tile."""
