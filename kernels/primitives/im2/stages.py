@@ -10,7 +10,7 @@ from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_funct
 from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
-from mavcg.kernels.primitives.im2.patches import Patches, PixelRegion, emit_patches
+from mavcg.kernels.primitives.im2.patches import PatchCopy, Patches, PixelRegion
 from mavcg.kernels.primitives.matrix_product import (
     PANEL,
     MatrixProduct,
@@ -188,7 +188,7 @@ class _PatchProductEmitter:
         """Emit the copy of a piece's patches, then their products for all groups."""
         b, spec = self.b, self.spec
         scratch = b.function.args[3]
-        emit_patches(b, self.machine, spec.strip, self.source, scratch, region)
+        PatchCopy(b, self.machine, spec.strip, self.source).emit(scratch, region)
 
         def group(index: Value) -> None:
             self.product(region, scratch, index, const(0), spec.channels)
