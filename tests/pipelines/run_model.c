@@ -14,15 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../runtime/engine/need.h"
 #include "road.h"
-
-#define NEED(condition)                                                             \
-    do                                                                              \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(3);                                                               \
-        }                                                                           \
-    while (0)
 
 extern const mavcg_model_table *mavcg_model_api(void);
 

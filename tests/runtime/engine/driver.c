@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "exercise.h"
+#include "need.h"
 
 enum { LENGTH = 1000, ROWS = 96, LAYERS = 12, NAPS = 3 };
 
@@ -31,14 +32,6 @@ struct arrays {
     const void *inputs[2];
     void *outputs[5];
 };
-
-#define NEED(condition)                                                             \
-    do                                                                              \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(3);                                                               \
-        }                                                                           \
-    while (0)
 
 static void fill(struct arrays *a, unsigned seed, int ms) {
     float next[LENGTH];

@@ -6,16 +6,9 @@
 #include <string.h>
 
 #include "exercise.h"
+#include "need.h"
 
 enum { ROWS = 6, COLUMNS = 8 }; /* as in test_lengths.py */
-
-#define NEED(condition)                                                             \
-    do                                                                              \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            exit(3);                                                                \
-        }                                                                           \
-    while (0)
 
 static int set(exercise_context *context, int64_t rows, int64_t columns, int64_t depth, int64_t twice) {
     const int64_t x[] = {rows, columns, depth}, y[] = {twice}, *dims[] = {x, y};

@@ -9,16 +9,9 @@
 #include <unistd.h>
 
 #include "exercise.h"
+#include "need.h"
 
 enum { LENGTH = 1000, TRIPS = 6, INNER = 2 }; /* as in kernels.c and test_loops.py */
-
-#define NEED(condition)                                                             \
-    do                                                                              \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(3);                                                               \
-        }                                                                           \
-    while (0)
 
 struct arrays {
     float x[LENGTH], rows[TRIPS][INNER][LENGTH], y[LENGTH], expected[TRIPS][INNER][LENGTH], last[LENGTH];

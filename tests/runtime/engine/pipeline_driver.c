@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "need.h"
 #include "staged_app.h"
 
 enum { LENGTH = 1000, ROWS = 96, INTACT = 4, LAYERS = 12, STAGES = 3, MOST = 64 };
@@ -27,14 +28,6 @@ struct arrays {
     const void *inputs[2];
     void *outputs[5];
 };
-
-#define NEED(condition)                                                             \
-    do                                                                              \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(3);                                                               \
-        }                                                                           \
-    while (0)
 
 static void layer(float *at) {
     float next[LENGTH];

@@ -10,16 +10,9 @@
 #include <unistd.h>
 
 #include "engine_api.h"
+#include "need.h"
 
 enum { LENGTH = 1000, ROWS = 96, NAPS = 3 }; /* as in kernels.c */
-
-#define NEED(condition)                                                             \
-    do                                                                              \
-        if (!(condition)) {                                                         \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(3);                                                               \
-        }                                                                           \
-    while (0)
 
 struct arrays {
     float x[LENGTH], y[LENGTH];

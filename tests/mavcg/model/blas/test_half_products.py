@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,49 +12,32 @@ import numpy as np
 import pytest
 from hypothesis import given as given_by
 from hypothesis import settings
-from hypothesis import strategies as st
 
 from mavcg.objects.elf import exported_symbols, notes
 from mavcg.toolchain.zig import run_zig
 from tests.conftest import examples
 from tests.mavcg.model.blas.calls import (
-    COLUMN_MAJOR,
-    ROW_MAJOR,
-    Array,
     Product,
-    cblas_gemm,
     fortran_gemm,
     given,
     in_double,
 )
-from tests.mavcg.model.blas.test_products import SCALARS, SIZES, assert_product, assert_right
+from tests.mavcg.model.blas.products import (
+    assert_all_calls_agree,
+    assert_names_compute,
+    assert_nan_follows_the_reference,
+    assert_product,
+    assert_right,
+    products,
+)
 
 LETTERS = ("sb", "sh")
-PRODUCTS = st.builds(
-    Product,
-    st.sampled_from(LETTERS),
-    st.booleans(),
-    st.booleans(),
-    SIZES,
-    SIZES,
-    SIZES,
-    SCALARS,
-    SCALARS,
-    st.tuples(*[st.sampled_from((0, 1, 5))] * 3),
-)
 
 
 @settings(max_examples=examples(long=2000, fast=15))
-@given_by(p=PRODUCTS)
+@given_by(p=products(*LETTERS))
 def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
-    a, b, before = p.matrices()
-    results = []
-    for call in ("fortran", COLUMN_MAJOR, ROW_MAJOR):
-        c = before.copy()
-        fortran_gemm(blas, p, a, b, c) if call == "fortran" else cblas_gemm(blas, p, a, b, c, int(call))
-        assert_product(p, before, a, b, c)
-        results.append(c)
-    assert all(np.array_equal(c, results[0]) for c in results)
+    assert_all_calls_agree(blas, p)
 
 
 @pytest.mark.sample(2)
@@ -86,25 +68,7 @@ def test_threads_change_no_bit(letter: str, blas: ctypes.CDLL) -> None:
 @pytest.mark.parametrize("letter", LETTERS)
 @pytest.mark.parametrize("size", [5, 150])
 def test_nan_follows_the_reference(letter: str, size: int, blas: ctypes.CDLL) -> None:
-    p = Product(letter, False, False, size, size, size, 1.0, 0.0)
-    a, b, c = p.matrices()
-    nan, bad = np.full_like(c, np.nan), given(letter, np.full(a.shape, np.nan))
-
-    over = nan.copy()
-    fortran_gemm(blas, p, a, b, over)
-    assert not np.isnan(over).any()  # beta = 0 overwrites
-
-    same = c.copy()
-    fortran_gemm(blas, replace(p, alpha=0.0, beta=1.0), bad, bad, same)
-    assert np.array_equal(same, c)  # alpha = 0 reads neither A nor B
-
-    zeroed = nan.copy()
-    fortran_gemm(blas, replace(p, alpha=0.0), bad, bad, zeroed)
-    assert not zeroed.any()
-
-    a[2, 1], b[:] = bad[0, 0], 0
-    fortran_gemm(blas, p, a, b, c)
-    assert np.isnan(c[:, 1]).all() and np.isnan(c).sum() == size  # NaN times 0, in row 1 alone
+    assert_nan_follows_the_reference(blas, letter, size)
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -166,20 +130,8 @@ def test_small_products_read_no_more_than_there_is(letter: str, blas: ctypes.CDL
 
 @pytest.mark.parametrize("letter", LETTERS)
 def test_every_name_computes(letter: str, blas: ctypes.CDLL) -> None:
-    p = Product(letter, True, False, 19, 23, 29, 1.0, 1.0)
-    a, b, before = p.matrices()
-
-    def right(c: Array) -> None:
-        assert_product(p, before, a, b, c)
-
-    for symbol in (f"{letter}gemm_", f"{letter}gemm_64_"):
-        c = before.copy()
-        fortran_gemm(blas, p, a, b, c, symbol)
-        right(c)
-    for symbol in (f"cblas_{letter}gemm", f"cblas_{letter}gemm64_"):
-        c = before.copy()
-        cblas_gemm(blas, p, a, b, c, COLUMN_MAJOR, symbol)
-        right(c)
+    fortran, cblas = (f"{letter}gemm_", f"{letter}gemm_64_"), (f"cblas_{letter}gemm", f"cblas_{letter}gemm64_")
+    assert_names_compute(blas, letter, fortran, cblas)
 
 
 @pytest.mark.parametrize(("letter", "name"), [("sb", "SBGEMM"), ("sh", "SHGEMM")])

@@ -3,60 +3,27 @@
 import ctypes
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.conftest import examples
-from tests.mavcg.model.blas.calls import COLUMN_MAJOR, ROW_MAJOR, Array, Product, cblas_gemm, fortran_gemm
-
-# Around the ends of vectors, register tiles and blocks; 0 where nothing is to be done.
-SIZES = st.sampled_from((0, 1, 2, 3, 4, 7, 8, 11, 13, 15, 16, 17, 26, 31, 32, 33, 48, 63, 65, 96, 130))
-SCALARS = st.sampled_from((0.0, 1.0, -1.0, 0.7, -2.5))
-PRODUCTS = st.builds(
-    Product,
-    st.sampled_from(("s", "d")),
-    st.booleans(),
-    st.booleans(),
-    SIZES,
-    SIZES,
-    SIZES,
-    SCALARS,
-    SCALARS,
-    st.tuples(*[st.sampled_from((0, 1, 5))] * 3),
+from tests.mavcg.model.blas.calls import COLUMN_MAJOR, ROW_MAJOR, Product, cblas_gemm, fortran_gemm
+from tests.mavcg.model.blas.products import (
+    assert_all_calls_agree,
+    assert_names_compute,
+    assert_nan_follows_the_reference,
+    assert_right,
+    products,
 )
 
 
-def assert_right(blas: ctypes.CDLL, p: Product) -> None:
-    """The product is right, what lies beside C stays, and C is not read where beta is 0."""
-    a, b, before = p.matrices()
-    c = np.full_like(before, np.nan) if p.beta == 0 else before.copy()
-    c[:, p.m :] = before[:, p.m :]
-    fortran_gemm(blas, p, a, b, c)
-    assert_product(p, before, a, b, c)
-
-
-def assert_product(p: Product, before: Array, a: Array, b: Array, c: Array) -> None:
-    want, bound = p.reference(a, b, before)
-    assert (np.abs(c[: p.n, : p.m].T - want) <= bound).all(), p
-    assert np.array_equal(c[:, p.m :], before[:, p.m :]), p
-
-
 @settings(max_examples=examples(long=2000, fast=30))
-@given(p=PRODUCTS)
+@given(p=products("s", "d"))
 def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
-    a, b, before = p.matrices()
-    results = []
-    for call in ("fortran", COLUMN_MAJOR, ROW_MAJOR):
-        c = before.copy()
-        fortran_gemm(blas, p, a, b, c) if call == "fortran" else cblas_gemm(blas, p, a, b, c, int(call))
-        assert_product(p, before, a, b, c)
-        results.append(c)
-    assert all(np.array_equal(c, results[0]) for c in results)
+    assert_all_calls_agree(blas, p)
 
 
 @pytest.mark.sample(3)
@@ -64,11 +31,7 @@ def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
 @pytest.mark.parametrize("size", [(70, 90, 1100), (1300, 40, 70), (30, 4200, 65), (257, 263, 600)])
 def test_products_of_several_blocks(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:
     for trans_a, trans_b in ((False, False), (True, False), (False, True), (True, True)):
-        p = Product(letter, trans_a, trans_b, *size, 1.5, -0.5, (1, 2, 3))
-        a, b, before = p.matrices()
-        c = before.copy()
-        fortran_gemm(blas, p, a, b, c)
-        assert_product(p, before, a, b, c)
+        assert_right(blas, Product(letter, trans_a, trans_b, *size, 1.5, -0.5, (1, 2, 3)))
 
 
 @pytest.mark.parametrize("letter", ["s", "d"])
@@ -113,41 +76,15 @@ def test_small_products_read_no_more_than_there_is(letter: str, size: tuple[int,
 @pytest.mark.parametrize("letter", ["s", "d"])
 @pytest.mark.parametrize("size", [5, 150])
 def test_nan_follows_the_reference(letter: str, size: int, blas: ctypes.CDLL) -> None:
-    p = Product(letter, False, False, size, size, size, 1.0, 0.0)
-    a, b, c = p.matrices()
-    nan = np.full_like(c, np.nan)
-
-    over = nan.copy()
-    fortran_gemm(blas, p, a, b, over)
-    assert not np.isnan(over).any()  # beta = 0 overwrites
-
-    same = c.copy()
-    fortran_gemm(blas, replace(p, alpha=0.0, beta=1.0), nan, nan, same)
-    assert np.array_equal(same, c)  # alpha = 0 reads neither A nor B
-
-    zeroed = nan.copy()
-    fortran_gemm(blas, replace(p, alpha=0.0), nan, nan, zeroed)
-    assert not zeroed.any()
-
-    a[2, 1], b[:] = np.nan, 0.0
-    fortran_gemm(blas, p, a, b, c)
-    assert np.isnan(c[:, 1]).all() and np.isnan(c).sum() == size  # NaN times 0, in row 1 alone
+    assert_nan_follows_the_reference(blas, letter, size)
 
 
 @pytest.mark.parametrize("letter", ["s", "d"])
 def test_every_name_computes(letter: str, blas: ctypes.CDLL) -> None:
-    p = Product(letter, True, False, 19, 23, 29, 1.0, 1.0)
-    a, b, before = p.matrices()
-    stems = (f"{letter}gemm_", f"scipy_{letter}gemm_", f"{letter}gemm_64_", f"scipy_{letter}gemm_64_")
-    for symbol in stems:
-        c = before.copy()
-        fortran_gemm(blas, p, a, b, c, symbol)
-        assert_product(p, before, a, b, c)
-    for prefix in ("", "scipy_"):
-        for suffix in ("", "64_", *(["_64"] if not prefix else [])):
-            c = before.copy()
-            cblas_gemm(blas, p, a, b, c, COLUMN_MAJOR, f"{prefix}cblas_{letter}gemm{suffix}")
-            assert_product(p, before, a, b, c)
+    fortran = [f"{prefix}{letter}gemm{suffix}" for prefix in ("", "scipy_") for suffix in ("_", "_64_")]
+    suffixes = {"": ("", "64_", "_64"), "scipy_": ("", "64_")}
+    cblas = [f"{prefix}cblas_{letter}gemm{suffix}" for prefix, all_of in suffixes.items() for suffix in all_of]
+    assert_names_compute(blas, letter, fortran, cblas)
 
 
 BAD_FORTRAN = (
