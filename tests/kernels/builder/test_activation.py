@@ -14,6 +14,7 @@ from mavcg.kernels.builder.emit import F32, I64, PTR, element, load_vector, repe
 from mavcg.kernels.builder.float_math import expm1, log1p
 from mavcg.ops.elementwise import ACTIVATIONS
 from mavcg.reference.elementwise import activate as reference
+from tests.kernels.host_engine import host_engine
 
 Array = NDArray[Any]
 LANES = 8
@@ -32,8 +33,6 @@ BOUNDS = {"gelu": 1.2e-6, "mish": 4e-7, "sin": 4e-7, "cos": 4e-7, "erf": 4e-7, "
 
 def computed(x: Array, make: Any) -> Array:
     """make(builder, vector) over an array of a multiple of LANES elements, compiled for this machine."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     module = ir.Module("test")
     module.triple = llvm.get_default_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, I64]), "f")
@@ -46,12 +45,7 @@ def computed(x: Array, make: Any) -> Array:
 
     repeat(b, ir.Constant(I64, 0), count, turn, step=LANES)
     b.ret_void()
-    parsed = llvm.parse_assembly(str(module))
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
-    )
-    engine = llvm.create_mcjit_compiler(parsed, machine)
-    engine.finalize_object()
+    engine = host_engine(module)
     out = np.empty_like(x)
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     kind(engine.get_function_address("f"))(x.ctypes.data, out.ctypes.data, x.size)

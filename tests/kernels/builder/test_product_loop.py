@@ -32,6 +32,7 @@ from mavcg.kernels.builder.product_loop import (
 )
 from mavcg.runtime.kernel_call import KernelCall
 from tests.conftest import examples
+from tests.kernels.host_engine import host_engine
 
 Array = NDArray[Any]
 PAGE = Path(__file__).parents[3] / "docs" / "add-a-data-type.md"
@@ -40,18 +41,13 @@ ORDERS = list(permutations((CHAINS, ROWS, COLUMNS)))
 
 def run(emit: Callable[[ir.IRBuilder], None], operands: Sequence[Array], end: int = 0) -> str:
     """Call a kernel with the arrays as its operands, 0 as begin and this end; return its IR text."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     module = ir.Module("products")
     module.triple = llvm.get_default_triple()
     function = ir.Function(module, KERNEL_TYPE, "kernel")
     b = ir.IRBuilder(function.append_basic_block("entry"))
     emit(b)
     b.ret_void()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    engine = llvm.create_mcjit_compiler(parsed, llvm.Target.from_default_triple().create_target_machine(jit=True))
-    engine.finalize_object()
+    engine = host_engine(module)
     KernelCall(engine.get_function_address("kernel"), [array.ctypes.data for array in operands], 0)(0, end)
     return str(module)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.mavcg.cli.in_process import build_in
+from tests.mavcg.cli.leaks import kept_kib
 from tests.mavcg.cli.other_versions import ONLY_PYTHON_3_11, run_with_version
 
 onnx = pytest.importorskip("onnx")
@@ -297,18 +298,7 @@ def test_versions_of_onnxruntime(built: Path, tmp_path: Path, version: str) -> N
 
 @pytest.mark.long
 def test_a_thousand_sessions_leave_nothing_behind(built: Path, session: Session) -> None:
-    def resident_kib() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4
-
     def run_once() -> None:
         session(built / "libm.so", model=built / "m.mavcg.onnx").run(None, ARRAYS)
 
-    for _ in range(200):
-        run_once()
-    gc.collect()
-    before = resident_kib()
-    for _ in range(1000):
-        run_once()
-    gc.collect()
-
-    assert resident_kib() - before < 8192  # 8 KiB a session would be as much
+    assert kept_kib(run_once) < 8192  # 8 KiB a session would be as much

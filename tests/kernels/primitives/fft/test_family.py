@@ -2,7 +2,6 @@
 
 import ctypes
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from llvmlite import ir
@@ -12,6 +11,7 @@ from mavcg.kernels.primitives.fft.family import LENGTHS, PRIMITIVES, best_length
 from mavcg.kernels.primitives.fft.lanes import forward, inverse
 from mavcg.kernels.primitives.fft.specs import Transforms, transformed_weights
 from mavcg.specs.primitive import Scenario
+from tests.kernels.host_engine import host_engine
 
 
 @pytest.mark.parametrize("length", [1, 2, 4, *LENGTHS[:-1]])
@@ -33,13 +33,7 @@ def test_transforms_are_those_of_numpy(length: int) -> None:
         b.store(value, element_address(back, i), align=4)
     b.ret_void()
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), jit=True
-    )
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
-    engine.finalize_object()
+    engine = host_engine(module)
     numbers = np.random.default_rng(length).uniform(-1, 1, length).astype(np.float32)
     spectrum, again = np.zeros(length // 2 + 1, np.complex64), np.zeros(length, np.float32)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(engine.get_function_address("both"))

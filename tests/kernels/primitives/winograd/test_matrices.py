@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, PTR, address
 from mavcg.kernels.primitives.winograd.matrices import Matrix, as_array, filtering, operations_of, transform_weights
+from tests.kernels.host_engine import host_engine
 
 KINDS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 
@@ -86,13 +86,7 @@ def compiled(matrix: Matrix) -> tuple[str, Callable[[int, int], None], object]:
     for i, value in enumerate(operations_of(matrix).times(b, values)):
         b.store(value, address(b, y, 4 * i), align=4)
     b.ret_void()
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), jit=True
-    )
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
-    engine.finalize_object()
+    engine = host_engine(module)
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("linear"))
     return str(module), call, engine
 
