@@ -3,16 +3,14 @@ which do not, are caught."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -34,13 +32,7 @@ from mavcg.passes.asm.transforms import split_loads as split
 from mavcg.passes.asm.tune import Tuned, tune
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-
-if TYPE_CHECKING:
-    from tests.passes.asm import random_code
-else:  # pytest's import mode puts no folder of tests on the path
-    _spec = importlib.util.spec_from_file_location("random_code", Path(__file__).with_name("random_code.py"))
-    random_code = sys.modules["random_code"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(random_code)
+from tests.passes.asm import random_code
 
 pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
 

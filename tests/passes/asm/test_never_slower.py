@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -27,13 +24,7 @@ from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.conftest import examples
-
-if TYPE_CHECKING:
-    from tests.passes.asm import random_code
-else:  # pytest's import mode puts no folder of tests on the path
-    _spec = importlib.util.spec_from_file_location("random_code", Path(__file__).with_name("random_code.py"))
-    random_code = sys.modules["random_code"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(random_code)
+from tests.passes.asm import random_code
 
 ROOT = Path(__file__).parents[3]
 IN_ORDER = ("cortex-a35", "cortex-a53", "cortex-a55-r0", "cortex-a55", "cortex-a510", "cortex-a520")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,13 +14,7 @@ from mavcg.passes.asm.schedule.software_pipeline import PipelinedLoop, emit_pipe
 from mavcg.passes.asm.transforms.rename_registers import NoRegister, allocate
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-
-if TYPE_CHECKING:
-    from tests.passes.asm import terms
-else:  # pytest's import mode puts no folder of tests on the path
-    _spec = importlib.util.spec_from_file_location("terms", Path(__file__).parents[1] / "terms.py")
-    terms = sys.modules["terms"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(terms)
+from tests.passes.asm import terms
 
 TEMPLATES = """
 ldr q{v}, [x1], #16

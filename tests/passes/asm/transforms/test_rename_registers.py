@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,13 +14,7 @@ from mavcg.passes.asm.analysis.dependences import Code, with_effects
 from mavcg.passes.asm.isa.syntax import Instr, RegList, parse_instr
 from mavcg.passes.asm.transforms.rename_registers import SCRATCH_GENERAL, SCRATCH_VECTORS, NoRegister, allocate
 from tests.conftest import examples
-
-if TYPE_CHECKING:
-    from tests.passes.asm import terms
-else:  # pytest's import mode puts no folder of tests on the path
-    _spec = importlib.util.spec_from_file_location("terms", Path(__file__).parents[1] / "terms.py")
-    terms = sys.modules["terms"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(terms)
+from tests.passes.asm import terms
 
 # x: a general register, v: a vector register, each drawn anew.
 TEMPLATES = """
