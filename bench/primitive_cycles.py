@@ -12,7 +12,7 @@ from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lab.simulate.call_arguments import CallState, page_range
 from mavcg.lab.simulate.program_image import read_program
-from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.lab.trials.jobs import GUARD_BYTES, TrialJob
 from mavcg.profiles.timing import load_timing
 from mavcg.runtime.machines import machines_for

@@ -8,7 +8,7 @@ from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.board import Board
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.lab.simulate.call_arguments import call_state
-from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.lab.simulate.simulation import parse_arguments_of_call
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing

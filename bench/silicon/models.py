@@ -73,7 +73,7 @@ def simulated_cycles(run: Run, timing: Timing) -> float:
     """
     from mavcg.cost.core_facts import simulated_core
     from mavcg.lab.simulate.call_arguments import call_state
-    from mavcg.lab.simulate.run import SimulatedProgram
+    from mavcg.lab.simulate.simulated_program import SimulatedProgram
     from mavcg.lab.simulate.simulation import parse_arguments_of_call
     from mavcg.profiles.load import load_core
 

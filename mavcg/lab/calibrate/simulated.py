@@ -11,7 +11,7 @@ from mavcg.hardware.machine import LINE_BYTES
 from mavcg.hardware.timing import Timing
 from mavcg.lab.calibrate.loops import SCRATCH_BYTES, WALKS, TimedLoop, Walk, loop_program
 from mavcg.lab.simulate.call_arguments import BUFFERS, CallState
-from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 
 ABSENT = frozenset({"bf16", "i8mm"})  # extensions that the emulator does not execute
 

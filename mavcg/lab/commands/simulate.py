@@ -69,7 +69,7 @@ def _simulate_layers(options: SimulateOptions, core: "Core", timing: "Timing", b
 def _simulate_call(options: SimulateOptions, core: "Core", timing: "Timing", board: "Board | None") -> None:
     """Simulate a call of one function. Raises: MavcgError for options of models, and if no function is named."""
     from mavcg.console.arrays import read_buffers
-    from mavcg.lab.simulate.run import INSTRUCTION_LIMIT
+    from mavcg.lab.simulate.simulated_program import INSTRUCTION_LIMIT
     from mavcg.lab.simulate.simulation import CallOptions, simulation_json
     from mavcg.lab.simulate.simulation import simulate as simulate_call
 

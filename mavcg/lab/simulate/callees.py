@@ -1,6 +1,6 @@
 """External memory functions, such as memcpy, that the simulator executes itself and charges at a fixed cost per call.
 
-The bytes that they read and write go through the simulated caches (SimulatedProgram in run.py).
+The bytes that they read and write go through the simulated caches (SimulatedProgram).
 """
 
 from collections.abc import Callable, Mapping

@@ -19,8 +19,8 @@ from mavcg.lab.simulate.call_arguments import CallState, moderate_lanes
 from mavcg.lab.simulate.emulator import EMULATED_EXTENSIONS
 from mavcg.lab.simulate.engine_host import EngineHost, system_call
 from mavcg.lab.simulate.program_image import constructors
-from mavcg.lab.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram
 from mavcg.lab.simulate.sampling import SampledRun, SamplePlan
+from mavcg.lab.simulate.simulated_program import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram
 from mavcg.runtime.library_tables import DTYPE_OF_CODE
 
 WARM_TAIL = 20_000_000  # last instructions of the warming run whose accesses go through the caches

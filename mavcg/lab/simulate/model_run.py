@@ -17,8 +17,8 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.model_process import PROCESS_DATA, InputsOf, ModelProcess, OpenModel
 from mavcg.lab.simulate.program_image import read_program
-from mavcg.lab.simulate.run import CallCounts, cache_report
 from mavcg.lab.simulate.sampling import RunCounts, SampledRun, SamplePlan, sum_of_counts
+from mavcg.lab.simulate.simulated_program import CallCounts, cache_report
 
 MODEL_INSTRUCTION_LIMIT = 200_000_000_000
 

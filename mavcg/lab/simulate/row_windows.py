@@ -14,8 +14,8 @@ from math import hypot, sqrt
 
 from mavcg.lab.simulate.call_arguments import CallState
 from mavcg.lab.simulate.harness import library
-from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.simulate.sampling import SampledRun, SamplePlan
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 
 _NEVER = 1 << 62
 

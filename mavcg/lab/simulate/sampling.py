@@ -11,7 +11,7 @@ from math import sqrt
 from typing import Any
 
 from mavcg.lab.simulate.harness import ffi, library
-from mavcg.lab.simulate.run import CAUSES, LEVELS
+from mavcg.lab.simulate.simulated_program import CAUSES, LEVELS
 
 UNITS = 24
 UNIT_INSTRUCTIONS = 40_000

@@ -30,7 +30,7 @@ from mavcg.lab.simulate.call_arguments import (
 )
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.row_windows import KernelCalls, TouchedMemory, WindowEstimate, estimate_cycles
-from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.objects.library import link_shared
 from mavcg.profiles.timing import load_timing
 from mavcg.runtime.machines import machines_for

@@ -22,7 +22,7 @@ from mavcg.lab.simulate.call_arguments import (
     page_range,
 )
 from mavcg.lab.simulate.row_windows import KernelCalls, TouchedMemory, WindowEstimate, estimate_after
-from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.profiles.timing import load_timing
 
 _CALL_MEMORY = 0x7F_0000_0000  # above all operands: their addresses, and a kernel's scratch memory

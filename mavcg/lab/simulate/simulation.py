@@ -16,7 +16,7 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.call_arguments import call_state
 from mavcg.lab.simulate.program_image import read_program
-from mavcg.lab.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram, cache_report
+from mavcg.lab.simulate.simulated_program import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram, cache_report
 from mavcg.program.sources.compile_commands import LANGUAGES
 
 BUFFER_LIMIT = 1 << 29  # maximum bytes of all buffers of a call

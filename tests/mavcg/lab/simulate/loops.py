@@ -6,7 +6,7 @@ from mavcg.assembly.code_image import CodeImage, assemble_image
 from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.call_arguments import CallState, call_state
-from mavcg.lab.simulate.run import CallCounts, SimulatedProgram
+from mavcg.lab.simulate.simulated_program import CallCounts, SimulatedProgram
 from mavcg.lab.simulate.simulation import parse_arguments_of_call
 from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op

@@ -10,8 +10,8 @@ from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.lab.simulate.process import ProcessOptions, process_json
 from mavcg.lab.simulate.process_emulator import CallRegion
-from mavcg.lab.simulate.run import CallCounts, SimulatedProgram
 from mavcg.lab.simulate.sampling import sum_of_counts
+from mavcg.lab.simulate.simulated_program import CallCounts, SimulatedProgram
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.toolchain.zig import run_zig

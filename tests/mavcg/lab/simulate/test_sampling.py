@@ -8,8 +8,8 @@ import pytest
 
 from mavcg.cost.core_facts import simulated_core
 from mavcg.lab.simulate.harness import ffi, library
-from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.simulate.sampling import RunCounts, SamplePlan, estimated_counts, sampling_error
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from tests.mavcg.lab.simulate.loops import loop_image, state

@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.cost.core_facts import SimulatedCore, simulated_core
 from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
-from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from tests.mavcg.lab.simulate.loops import TAIL, counts, cycles_per_iteration, ideal_program, loop_image, state

@@ -11,8 +11,8 @@ from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.simulate import call_arguments, simulated_jobs
 from mavcg.lab.simulate.row_windows import DEFAULT_PLAN, WindowPlan, estimate_cycles, window_starts
-from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.simulate.simulated_jobs import SimulatedJob, SimulatedKernels, compile_jobs, simulate_job
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.lab.tuning.simulated import simulated_job
 from mavcg.lab.tuning.work_list import Job
 from mavcg.profiles.load import load_board, load_core

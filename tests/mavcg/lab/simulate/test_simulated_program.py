@@ -14,7 +14,7 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.call_arguments import BUFFERS, CallState, call_state
 from mavcg.lab.simulate.program_image import read_program
-from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulated_program import SimulatedProgram
 from mavcg.lab.simulate.simulation import parse_arguments_of_call, simulate, simulation_json
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
