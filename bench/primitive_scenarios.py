@@ -17,9 +17,10 @@ from typing import Any
 
 from bench.record import ROWS, facts, measured_or_none, write
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.lab.trials.check import CheckCase, Checked, block_of, check_all
+from mavcg.lab.trials.check import CheckCase, Checked, check_all
 from mavcg.lab.trials.emulation import qemu
 from mavcg.lab.trials.run import find_machine
+from mavcg.runtime.machines import block_of
 from mavcg.specs.primitive import Primitive
 from tests.kernels.primitives.cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
 

@@ -19,10 +19,10 @@ from bench.record import facts, write
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.sparse.family import PRIMITIVES
 from mavcg.lab.runners.bench_program import bench_target, build_program
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
 from mavcg.lab.tuning.measured_core import bench_job_of
 from mavcg.lab.tuning.work_list import Job
+from mavcg.runtime.machines import block_of
 from mavcg.specs.primitive import Primitive, Scenario
 
 LAYERS: Mapping[str, Scenario] = {

@@ -8,7 +8,7 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.runtime.needs import X86_BASE, llvm_needs, x86_needs
 from mavcg.specs.kernel import BF16_TERMS, Machine, Packing
-from mavcg.toolchain.target import Target
+from mavcg.toolchain.target import Target, default_target
 
 # (word, bit) of CPUID, as in runtime/csrc/x86_needs.h.
 _FMA, _AVX2, _AVX512 = (0, 12), (1, 5), ((1, 16), (1, 30), (1, 31))
@@ -42,6 +42,11 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
         8 if matrix and 2 * sum(matrix) >= len(matrix) else 4,
         BF16_TERMS if of_bf16 else 1,
     )
+
+
+def block_of(machine: Machine) -> int:
+    """Return the channels per block of CHWc layouts in libraries for the machine's architecture."""
+    return packing_for(default_target(machine.arch)).lanes
 
 
 def machines_for(cores: Sequence[Core], target: Target) -> dict[str, Machine]:

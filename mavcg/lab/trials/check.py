@@ -14,11 +14,10 @@ from mavcg.kernels.primitives.sparse.family import mask_of
 from mavcg.lab.trials.definition import batch_to_layout, from_layout, reference
 from mavcg.lab.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_ranges
 from mavcg.lab.trials.run import run_jobs
-from mavcg.runtime.machines import packing_for
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.kernel_symbol import pair_text
 from mavcg.specs.primitive import Epilogue, Lowering, Primitive, Scenario
-from mavcg.toolchain.target import default_target
 
 PLAIN = Epilogue()
 # Sums before the activation lie around MIDDLE, most of them within twice SPREAD. An activation that is flat below 0 and
@@ -77,11 +76,6 @@ def check(
     Raises: MavcgError if the primitive does not apply, and if this machine cannot run the machine's code.
     """
     return check_all((CheckCase(primitive, scenario, epilogue, seed, block_of(machine)),), machine)[0]
-
-
-def block_of(machine: Machine) -> int:
-    """Return the channels per block of CHWc layouts in libraries for the machine's architecture."""
-    return packing_for(default_target(machine.arch)).lanes
 
 
 def check_all(cases: Sequence[CheckCase], machine: Machine, optimised: bool = True) -> list[Checked]:

@@ -10,9 +10,9 @@ from mavcg.hardware.core import Core
 from mavcg.kernels.primitives.foreign_gemm import foreign_libraries
 from mavcg.lab.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.lab.runners.shell_runner import ShellRunner
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.tuning.lowered_job import lowered_job
 from mavcg.lab.tuning.work_list import Job
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.target import host_target
 

@@ -23,13 +23,13 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.lab.simulate.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.tuning.lowered_job import lowered_job
 from mavcg.lab.tuning.state import INTERRUPT, LIMIT, NOTHING, RunControl, TunedOn, batches_of
 from mavcg.lab.tuning.tune_network import BoardCore, TunedCore, core_plan
 from mavcg.lab.tuning.work_list import Job
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
+from mavcg.runtime.machines import block_of
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.target import parse_target
 

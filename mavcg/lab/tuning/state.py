@@ -9,10 +9,10 @@ from mavcg.choose.algorithms.costs.database import CostDb, Record
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.files.scratch import scratch_folder
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, Rounds
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.tuning.interleaved import CandidateGroup, candidate_groups
 from mavcg.lab.tuning.measured_core import MeasuredCore
 from mavcg.lab.tuning.work_list import Job, WorkList
+from mavcg.runtime.machines import block_of
 
 NOTHING = Cost(0.0, MEASURED)
 LIMIT, INTERRUPT = "limit", "interrupt"  # reasons why a tuning stopped

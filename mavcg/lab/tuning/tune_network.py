@@ -20,12 +20,12 @@ from mavcg.lab.runners.bench_run import BenchOptions
 from mavcg.lab.runners.core_cpus import cpus_of, differences, hints
 from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.shell_runner import ShellRunner
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.tuning.measured_core import ReachedCore
 from mavcg.lab.tuning.state import INTERRUPT, RunControl, TunedOn
 from mavcg.lab.tuning.tune_core import tune_on
 from mavcg.lab.tuning.work_list import WorkList, fastest, plan_of
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.lab.trials.check import CheckCase, Checked, block_of, check_all
+from mavcg.lab.trials.check import CheckCase, Checked, check_all
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import AxisWindow, Epilogue, Primitive, Scenario
 

@@ -7,9 +7,10 @@ from functools import cache
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.lab.trials.check import CheckCase, Checked, block_of, check_all
+from mavcg.lab.trials.check import CheckCase, Checked, check_all
 from mavcg.lab.trials.emulation import qemu
 from mavcg.lab.trials.run import find_machine
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Epilogue, Primitive, Scenario
 from tests.kernels.primitives.cases import EPILOGUES, checked_scenarios, scenarios_of

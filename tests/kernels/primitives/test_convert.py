@@ -14,11 +14,11 @@ from mavcg.kernels.primitives.convert import (
     lower_conversion,
 )
 from mavcg.kernels.tensor.transpose import TransposeSpec
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.definition import to_layout
 from mavcg.lab.trials.emulation import qemu
 from mavcg.lab.trials.jobs import TrialJob, all_rows, memory, random_ranges
 from mavcg.lab.trials.run import find_machine, run_jobs
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import Layout, Lowering
 

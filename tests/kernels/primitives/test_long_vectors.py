@@ -7,9 +7,10 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.bare_x86 import bochs_there
-from mavcg.lab.trials.check import CheckCase, block_of, check_all
+from mavcg.lab.trials.check import CheckCase, check_all
 from mavcg.lab.trials.emulation import emulator_missing, runs_here
 from mavcg.lab.trials.run import find_machine
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Epilogue, Primitive, Scenario
 

@@ -18,8 +18,8 @@ from mavcg.cli.app import make_app
 from mavcg.hosts.foreign_library import find_foreign
 from mavcg.kernels.primitives.foreign_gemm import foreign_primitives
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
+from mavcg.runtime.machines import block_of
 from mavcg.specs.foreign_library import ForeignLibrary
 from tests.kernels.primitives.foreign_libraries import built_library
 

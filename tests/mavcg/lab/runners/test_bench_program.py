@@ -18,7 +18,6 @@ from mavcg.lab.runners.bench_program import BenchProgram, bench_target, build_pr
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench, run_interleaved
 from mavcg.lab.runners.open import LocalTransport, open_runner
 from mavcg.lab.runners.shell_runner import ShellRunner
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.jobs import BASES, all_rows, memory
 from mavcg.lab.trials.jobs import TrialJob as Run
 from mavcg.lab.trials.run import find_machine, run_jobs
@@ -26,6 +25,7 @@ from mavcg.lab.tuning.lowered_job import WITH_BIAS
 from mavcg.lab.tuning.measured_core import bench_job_of
 from mavcg.lab.tuning.work_list import Job
 from mavcg.profiles.load import load_core
+from mavcg.runtime.machines import block_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Layout, QuantisedWeights, Scenario
 from mavcg.toolchain.zig import run_zig

@@ -13,10 +13,10 @@ from mavcg.lab.runners.bench_program import BenchProgram, build_program
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench
 from mavcg.lab.runners.foreign_text import foreign_text
 from mavcg.lab.runners.open import open_runner
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
 from mavcg.lab.tuning.measured_core import bench_job_of
 from mavcg.lab.tuning.work_list import Job
+from mavcg.runtime.machines import block_of
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.primitive import Scenario
 from mavcg.toolchain.target import host_target

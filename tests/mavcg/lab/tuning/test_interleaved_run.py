@@ -17,7 +17,6 @@ from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.transport import Finished
-from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
 from mavcg.lab.tuning import interleaved_run, state, tune_core
 from mavcg.lab.tuning.interleaved import (
@@ -34,6 +33,7 @@ from mavcg.lab.tuning.measured_core import ReachedCore
 from mavcg.lab.tuning.state import RunControl, TunedOn
 from mavcg.lab.tuning.tune_core import tune_on
 from mavcg.lab.tuning.work_list import Job, WorkList, fastest
+from mavcg.runtime.machines import block_of
 from mavcg.specs.primitive import Scenario
 
 SCENARIO = Scenario(16, 14, 14, 1, 3, 16, 1)
