@@ -59,11 +59,6 @@ class Cycles:
         """All terms together, or the highest roof; the order of the terms makes no difference, not even of rounding."""
         return max(math.fsum(self.terms.values()), *self.roofs.values(), 0.0)
 
-    def times(self, count: float) -> "Cycles":
-        """Return the cycles of so many equal kernels, one after the other."""
-        parts = (self.terms, self.roofs, self.level_bytes)
-        return Cycles(*({name: count * of_one for name, of_one in part.items()} for part in parts))
-
     def __add__(self, other: "Cycles") -> "Cycles":
         terms: dict[str, float] = {}
         for cycles in (self, other):

@@ -12,63 +12,33 @@ from mavcg.choose.predict.exposure import LineTimes, StepLines, line_fetch, step
 from mavcg.choose.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.choose.predict.memory import Distances, Moved, step_traffic
 from mavcg.choose.predict.work import StepWork
-from mavcg.cost.cycles import Cycles
 from mavcg.cost.guided_chunks import core_shares, simulated_ns
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.machine import LINE_BYTES
 
-COMPUTE, EXPOSED, MEMORY, OVERHEAD = "compute", "exposed", "memory", "overhead"
+COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 MODELLED, SIMULATED = "modelled", "simulated"
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """A step on one core alone: the cycles of its kernel, and those that the engine needs besides.
+    """A step on one core alone: what it computes, moves and pays besides, in ms.
 
-    kernel: of all calls. Its terms are COMPUTE, the arithmetic, and EXPOSED, the memory time that does not overlap with
-    it; its roof is MEMORY, all of the memory time. overhead: cycles of the step and of each call. ghz: the core's
-    clock. factor: simulated over modelled time, of all but the overhead; None where nothing was simulated. lines: times
-    of the cache lines; None where they are not counted.
+    exposed_ms: of the memory's time, beside the arithmetic. factor: simulated over modelled time, of all but the
+    overhead; None where nothing was simulated. lines: times of the cache lines; None where they are not counted.
     """
 
-    kernel: Cycles
-    overhead: float
-    ghz: float
+    compute_ms: float
+    memory_ms: float
+    overhead_ms: float
+    exposed_ms: float = 0.0
     factor: float | None = None
     lines: LineTimes | None = None
 
     @property
-    def compute_ms(self) -> float:
-        """Time of the arithmetic, in ms."""
-        return self._ms(self.kernel.terms[COMPUTE])
-
-    @property
-    def exposed_ms(self) -> float:
-        """Memory time that does not overlap with the arithmetic, in ms."""
-        return self._ms(self.kernel.terms[EXPOSED])
-
-    @property
-    def memory_ms(self) -> float:
-        """Time of all bytes that move through the memory levels, in ms."""
-        return self._ms(self.kernel.roofs[MEMORY])
-
-    @property
-    def overhead_ms(self) -> float:
-        """Time of the step's start and of its calls, in ms."""
-        return self._ms(self.overhead)
-
-    @property
     def kernel_ms(self) -> float:
         """Modelled time: arithmetic and exposed memory time, or all of the memory time if that is longer."""
-        return self._ms(self.kernel.total)
-
-    @property
-    def cycles(self) -> Cycles:
-        """Modelled cycles of the kernel and of the overhead."""
-        return self.kernel + Cycles({OVERHEAD: self.overhead})
-
-    def _ms(self, cycles: float) -> float:
-        return cycles / self.ghz / 1e6
+        return max(self.compute_ms + self.exposed_ms, self.memory_ms)
 
     @property
     def ms(self) -> float:
@@ -77,7 +47,8 @@ class StepCost:
 
     def of_all_trips(self, trips: int) -> "StepCost":
         """Return the cost of all iterations of a loop, of which this is one."""
-        return replace(self, kernel=self.kernel.times(trips), overhead=self.overhead * trips)
+        times = {name: getattr(self, name) * trips for name in ("compute_ms", "memory_ms", "overhead_ms", "exposed_ms")}
+        return replace(self, **times)
 
     @property
     def source(self) -> str:
@@ -144,16 +115,21 @@ class StepModel:
         )
         if kernel is None:
             return None
-        compute_ns = self._compute_cycles(worker) / worker.ghz
+        compute_ns = self._cycles(worker) / worker.ghz
         return step_lines(work, self.distances, sizes, kernel.fills, kernel.runs, fetch, compute_ns)
 
     def alone(self, worker: CoreModel) -> StepCost:
         """Return the cost of the whole step on one core, in one iteration of its loop."""
-        fit, lines = worker.fit.steps, self.lines(worker)
+        cycles, tasks = self._cycles(worker), self.work.tasks
+        fit = worker.fit.steps
+        overhead = fit.step_cycles + fit.call_cycles * tasks
+        memory_ns = self.bytes_moved(worker).ns(worker.levels)
+        exposed, lines = self._exposed_ns(worker), self.lines(worker)
         return StepCost(
-            self._kernel_cycles(worker),
-            fit.step_cycles + fit.call_cycles * self.work.tasks,
-            worker.ghz,
+            cycles / worker.ghz / 1e6,
+            memory_ns / 1e6,
+            overhead / worker.ghz / 1e6,
+            exposed / 1e6,
             self.factors.get(worker.number),
             lines.times if lines is not None else None,
         )
@@ -171,20 +147,16 @@ class StepModel:
                 factors[worker.number] = max(simulated_ms - calls_ms, 0.0) / modelled_ms
         return replace(self, factors=factors)
 
-    def _kernel_cycles(self, worker: CoreModel) -> Cycles:
-        """Return the cycles of all calls on one core, as StepCost.kernel."""
-        lines, fit = self.lines(worker), worker.fit.exposed
-        exposed_ns = 0.0 if lines is None or fit is None else lines.times.exposed_ns(fit)
-        memory_ns = self.bytes_moved(worker).ns(worker.levels)
-        terms = {COMPUTE: self._compute_cycles(worker), EXPOSED: exposed_ns * worker.ghz}
-        return Cycles(terms, {MEMORY: memory_ns * worker.ghz})
-
-    def _compute_cycles(self, worker: CoreModel) -> float:
+    def _cycles(self, worker: CoreModel) -> float:
         work = self.work
         first, last, tasks = task_cycles(
             self.kernels[worker.number], work.rows, work.call_rows, work.first_weight_bytes
         )
         return first * (tasks - 1) + last
+
+    def _exposed_ns(self, worker: CoreModel) -> float:
+        lines, fit = self.lines(worker), worker.fit.exposed
+        return 0.0 if lines is None or fit is None else lines.times.exposed_ns(fit)
 
     def together(self, workers: Sequence[CoreModel]) -> float:
         """Return the ms of all iterations on several cores; the first one is the caller's."""
@@ -192,7 +164,9 @@ class StepModel:
             return self.alone(workers[0]).ms * self.work.trips
         row_ns = []
         for worker in workers:
-            ns = self._kernel_cycles(worker).total / worker.ghz
+            cycles = self._cycles(worker)
+            memory_ns = self.bytes_moved(worker).ns(worker.levels)
+            ns = max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns)
             row_ns.append(ns * self.factors.get(worker.number, 1.0) / self.work.rows)
         fits = [worker.fit.steps for worker in workers]
         own_ns = [fit.call_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True)]

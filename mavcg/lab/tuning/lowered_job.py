@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from mavcg.choose.algorithms.costs.modelled import typical_weights
+from mavcg.choose.algorithms.costs.eight_bit import typical_weights
 from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
 from mavcg.kernels.primitives.sparse.family import mask_of

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.choose.algorithms.costs.modelled import typical_weights
+from mavcg.choose.algorithms.costs.eight_bit import typical_weights
 from mavcg.choose.algorithms.costs.rows import text_of, what_of
 from mavcg.graph import Array
 from mavcg.kernels.primitives.eight_bit import DEFAULTS, node_graph

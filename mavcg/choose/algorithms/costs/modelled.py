@@ -1,33 +1,22 @@
 """Costs of primitives and conversions by a model of a core: at once, for any board, without running anything.
 
-An f32 primitive is lowered to its stages without weights; each stage's spec counts its work, which cost/kernel_cost.py
-converts to cycles. An 8-bit primitive is lowered as the engine lowers it, and its steps are predicted as those of the
-engine's own algorithms are (choose/predict), so that costs of 8-bit and f32 convolutions are comparable.
+A primitive is lowered to its stages without weights; each stage's spec counts its work, which cost/kernel_cost.py
+converts to cycles.
 """
 
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from mavcg.choose.algorithms.costs.eight_bit import EightBitStep, eight_bit_steps
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
-from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.lowering.step_list import plan_lowered
-from mavcg.choose.predict.kernel_cycles import kernel_models
-from mavcg.choose.predict.latency import StepModel
-from mavcg.choose.predict.memory import reuse_distances
-from mavcg.choose.predict.program_work import step_works
-from mavcg.choose.predict.work import rows_per_reading
-from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.counted_work import Run, counted_cycles
 from mavcg.cost.cycles import Cycles
 from mavcg.cost.kernel_cost import cost
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import PrimitiveFit
-from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
-from mavcg.runtime.machines import packing_for
-from mavcg.specs.kernel import Packing
+from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.specs.primitive import (
     F32_BYTES,
     Epilogue,
@@ -38,19 +27,14 @@ from mavcg.specs.primitive import (
     image_elements,
 )
 from mavcg.specs.work_counts import OperandBytes, WorkCounts, vector_work
-from mavcg.toolchain.target import default_target
 
-SEED = 0  # of typical weights
 STARTS = "starts of kernels"
 _KEPT = 1 << 16  # primitives on scenarios; a selection asks again for each number of threads
 
 
 @dataclass(frozen=True)
 class ModelledStage:
-    """A stage of a primitive on one core: its rows of work, and its cycles.
-
-    weighted: True if it reads weights and its cycles do not count the start of its kernel.
-    """
+    """A stage of a primitive on one core: its rows of work, its cycles, and whether it reads weights."""
 
     rows: int
     cycles: Cycles
@@ -81,19 +65,15 @@ class ModelledCosts:
 
     def ms(self, cycles: Cycles) -> float:
         """Return the time of a start and of these cycles, in ms."""
-        return self._ms(cycles, self.fit.least_us * 1e3)
-
-    def least_ns(self, primitive: Primitive) -> float:
-        """Return the fixed time of a primitive, in ns; 0 if its stages count their own."""
-        return 0.0 if isinstance(primitive, EightBit) else self.fit.least_us * 1e3
-
-    def _ms(self, cycles: Cycles, least_ns: float) -> float:
-        return (least_ns + cycles.total * self.core.cycle_ns) / 1e6
+        return (self.fit.least_us * 1e3 + cycles.total * self.core.cycle_ns) / 1e6
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
+        if isinstance(primitive, EightBit):
+            steps = self.eight_bit_steps(scenario, primitive)
+            return Cost(sum(step.ns for step in steps) / 1e6, MODELLED) if steps else None
         cycles = self.primitive_cycles(scenario, primitive)
-        return None if cycles is None else Cost(self._ms(cycles, self.least_ns(primitive)), MODELLED)
+        return None if cycles is None else Cost(self.ms(cycles), MODELLED)
 
     def primitive_cycles(self, scenario: Scenario, primitive: Primitive) -> Cycles | None:
         """Return the cycles of all stages and of their starts; None as for `stages`."""
@@ -101,15 +81,13 @@ class ModelledCosts:
         return None if stages is None else sum((stage.cycles for stage in stages), self.starts(stages))
 
     def stages(self, scenario: Scenario, primitive: Primitive) -> tuple[ModelledStage, ...] | None:
-        """Return the stages of a primitive; None if it does not apply, or no constants are fitted for a kernel.
+        """Return the stages of an f32 primitive; None if it does not apply, or no constants are fitted for a kernel.
 
         The first image of a batch counts as if alone. For each further image the weights are read from the level that
         holds them by their size, or not at all if the primitive reads them once for the whole batch.
         """
         if not primitive.applies(scenario):
             return None
-        if isinstance(primitive, EightBit):
-            return _eight_bit_stages(scenario, primitive, self.core, self.block)
         s = primitive.cost_scenario(scenario)
         if primitive.batch_at_once:
             return self._stages(s, primitive, self.between_bytes)
@@ -145,6 +123,10 @@ class ModelledCosts:
         further = max(0, sum(stage.weighted for stage in stages) - 1)
         return Cycles({STARTS: further * self.fit.kernel_ns / self.core.cycle_ns} if further else {})
 
+    def eight_bit_steps(self, scenario: Scenario, primitive: EightBit) -> tuple[EightBitStep, ...]:
+        """Return the steps of an 8-bit primitive on this core alone; none if it does not apply."""
+        return eight_bit_steps(scenario, primitive, self.core, self.block) if primitive.applies(scenario) else ()
+
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`."""
         if layout_from is layout_to:
@@ -168,36 +150,6 @@ def _lower(scenario: Scenario, primitive: Primitive, block: int) -> tuple[Stage,
     """Return the stages of a primitive that applies. Nothing packs the weights: they are zeros without memory."""
     weights = np.broadcast_to(np.float32(0), scenario.weights_shape)
     return primitive.lower(scenario, weights, Epilogue(), block).stages
-
-
-@cache
-def _eight_bit_stages(
-    scenario: Scenario, primitive: EightBit, core: CoreModel, block: int
-) -> tuple[ModelledStage, ...]:
-    """Return the steps of an 8-bit primitive on one core alone, in a program that runs repeatedly.
-
-    block: channels of a panel of weights.
-    """
-    graph = node_graph(scenario, typical_weights(scenario))
-    target = default_target(core.machine.arch)
-    packing = Packing(block, packing_for(target, (core.machine,)).terms)
-    lowered = lower_graph(graph, packing, dict.fromkeys(graph.outputs, primitive.algorithm))
-    specs = {kernel_name(spec): spec for spec in lowered.specs}
-    counted = core.without_timing()  # cycles go by counted blocks, without compiling, as for all algorithms
-    plan = plan_tiles(lowered.specs, {core.label: core})
-    models = kernel_models(lowered.specs, counted, target, plan=plan)
-    works = step_works(plan_lowered(lowered))
-    stages = []
-    for work, distances in zip(works, reuse_distances(works), strict=True):
-        call_rows = rows_per_reading(specs[work.kernel], work.call_rows)
-        model = StepModel(replace(work, call_rows=call_rows), distances, {core.number: models[work.kernel]})
-        stages.append(ModelledStage(work.rows, model.alone(core).cycles, weighted=False))
-    return tuple(stages)
-
-
-def typical_weights(scenario: Scenario) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-    """Return random weights from -127 to 127: [m, c / groups, k, k]."""
-    return np.random.default_rng(SEED).integers(-127, 128, scenario.weights_shape, dtype=np.int8)
 
 
 def modelled_costs(core: CoreModel, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:

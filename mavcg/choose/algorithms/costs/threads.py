@@ -13,6 +13,7 @@ from mavcg.choose.algorithms.costs.modelled import ModelledCosts, ModelledStage,
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.hardware.core_model import CoreModel
+from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 
@@ -29,6 +30,8 @@ class ThreadedCosts:
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
+        if isinstance(primitive, EightBit):
+            return self._eight_bit(scenario, primitive) if primitive.applies(scenario) else None
         of_workers: list[tuple[ModelledStage, ...]] = []
         for model in self.workers:
             same = of_workers and model == self.workers[len(of_workers) - 1]
@@ -41,7 +44,15 @@ class ThreadedCosts:
         for stage in zip(*of_workers, strict=True):
             alone = [one.cycles.total * model.core.cycle_ns for one, model in zip(stage, self.workers, strict=True)]
             ns += self._together(stage[0].rows, alone)
-        return Cost((caller.least_ns(primitive) + ns) / 1e6, MODELLED)
+        return Cost((caller.fit.least_us * 1e3 + ns) / 1e6, MODELLED)
+
+    def _eight_bit(self, scenario: Scenario, primitive: EightBit) -> Cost | None:
+        """Share each step's rows among the workers, like those of f32 primitives."""
+        of_workers = [model.eight_bit_steps(scenario, primitive) for model in self.workers]
+        if not all(of_workers):
+            return None
+        ns = (self._together(steps[0].rows, [step.ns for step in steps]) for steps in zip(*of_workers, strict=True))
+        return Cost(sum(ns) / 1e6, MODELLED)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`; a row of work is a row of the image."""

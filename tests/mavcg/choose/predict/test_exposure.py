@@ -16,13 +16,12 @@ from mavcg.choose.predict.exposure import (
     step_lines,
     touches_of_operands,
 )
-from mavcg.choose.predict.latency import COMPUTE, EXPOSED, MEMORY, StepCost
+from mavcg.choose.predict.latency import MEMORY, StepCost
 from mavcg.choose.predict.line_traffic import Runs
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import StepWork
 from mavcg.cost.board_model import core_model
 from mavcg.cost.core_facts import simulated_core
-from mavcg.cost.cycles import Cycles
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.profiles.cost_fits import fit_of_kind
@@ -141,20 +140,15 @@ def test_exposed_time_is_the_sum_of_fractions(fractions: list[float]) -> None:
     assert LineTimes(**dict.fromkeys(TIMES, 2.0)).exposed_ns(fit) == pytest.approx(2 * sum(fractions))
 
 
-def step_cost(compute: float, memory: float, exposed: float, overhead: float = 0.0) -> StepCost:
-    """Return the cost of a step with these times in ms, on a core with a cycle of a millisecond."""
-    return StepCost(Cycles({COMPUTE: compute, EXPOSED: exposed}, {MEMORY: memory}), overhead, ghz=1e-6)
-
-
 @settings(max_examples=examples(40, 5))
 @given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 3))
 def test_a_step_takes_no_less_than_a_roofline_and_no_more_than_all_in_a_row(
     compute: float, memory: float, fraction: float
 ) -> None:
-    cost = step_cost(compute, memory, fraction * memory, overhead=0.1)
+    cost = StepCost(compute, memory, 0.1, fraction * memory)
     assert cost.ms >= max(compute, memory) + 0.1
     assert cost.ms <= compute + max(1.0, fraction) * memory + 0.1 + 1e-9
 
 
 def test_a_step_is_bound_by_memory_that_it_waits_for(make: Any) -> None:
-    assert step_cost(1.0, 2.0, 0.5).bound == MEMORY
+    assert StepCost(1.0, 2.0, 0.0, 0.5).bound == MEMORY

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mavcg.choose.algorithms.costs.database import Conversion
-from mavcg.choose.algorithms.costs.modelled import typical_weights
+from mavcg.choose.algorithms.costs.eight_bit import typical_weights
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.runners import bench_program
