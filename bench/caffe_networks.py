@@ -22,7 +22,7 @@ import numpy as np
 from bench.record import facts, write
 from mavcg import load
 from mavcg.errors import MavcgError
-from mavcg.graph.networks.published import INCEPTION
+from mavcg.graph.networks import INCEPTION
 from mavcg.importers.caffe_weights import net_parameter
 
 Shape = tuple[int, ...]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from mavcg.choose.algorithms.dt_graph import LAYOUTS, Size
 from mavcg.choose.algorithms.network import Kind, Link, Network, NetworkNode
-from mavcg.graph.networks.published import INCEPTION, INVERTED_RESIDUALS
+from mavcg.graph.networks import INCEPTION, INVERTED_RESIDUALS
 from mavcg.specs.primitive import Scenario
 
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
-from mavcg.graph.networks import squeezenet, vgg16
+from mavcg.graph.networks import INCEPTION, INVERTED_RESIDUALS, squeezenet, vgg16
 from mavcg.graph.networks.builder import NetworkBuilder
-from mavcg.graph.networks.published import INCEPTION, INVERTED_RESIDUALS
 
 # Weights of the last convolution of a residual block are scaled down: sums over dozens of blocks must fit into 8 bits.
 _RESIDUAL_END, _RESIDUAL_GAIN = "_end.w", 0.25

@@ -1,4 +1,7 @@
-"""The five networks of the e-PlaNNer thesis, as graphs built by code."""
+"""The five networks of the e-PlaNNer thesis, as graphs built by code.
+
+INVERTED_RESIDUALS and INCEPTION are tables of publications, by which accelerators, benches and tests build others.
+"""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -6,6 +9,30 @@ from types import MappingProxyType
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
+
+# MobileNet v2 (Sandler et al., CVPR 2018, table 2): expansion, channels, blocks, stride of the first.
+INVERTED_RESIDUALS = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+# GoogLeNet (Szegedy et al., CVPR 2015, table 1): output channels of each module: 1x1; reduction before 3x3, 3x3;
+# reduction before 5x5, 5x5; projection behind the pool.
+INCEPTION = {
+    "3a": (64, 96, 128, 16, 32, 32),
+    "3b": (128, 128, 192, 32, 96, 64),
+    "4a": (192, 96, 208, 16, 48, 64),
+    "4b": (160, 112, 224, 24, 64, 64),
+    "4c": (128, 128, 256, 24, 64, 64),
+    "4d": (112, 144, 288, 32, 64, 64),
+    "4e": (256, 160, 320, 32, 128, 128),
+    "5a": (256, 160, 320, 32, 128, 128),
+    "5b": (384, 192, 384, 48, 128, 128),
+}
 
 _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolutions; a pool behind each
 

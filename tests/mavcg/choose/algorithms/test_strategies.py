@@ -17,9 +17,8 @@ from mavcg.choose.pbqp import Infeasible
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.graph.networks import network
+from mavcg.graph.networks import INCEPTION, INVERTED_RESIDUALS, network
 from mavcg.graph.networks.builder import NetworkBuilder
-from mavcg.graph.networks.published import INCEPTION, INVERTED_RESIDUALS
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.primitive import Layout, Primitive, Scenario
