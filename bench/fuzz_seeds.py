@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.onnx_node_tests import cases, with_constants
+from bench.onnx_node_cases import cases
+from bench.onnx_node_tests import with_constants
 from bench.wheels import cache_folder
 
 NODE_TESTS_EVERY = 4  # of the node tests that have small models: enough that each operator is there

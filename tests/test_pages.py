@@ -26,6 +26,13 @@ def test_links_lead_somewhere(page: str) -> None:
     assert missing == []
 
 
+def test_the_index_of_the_documentation_has_every_page() -> None:
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text()))
+    pages = {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"}
+
+    assert pages - listed == set()
+
+
 def is_prose(line: str) -> bool:
     """False for rows of tables, code, and lines that cannot be broken."""
     return not line.startswith(("|", "    ", "[", "!", "`")) and len(line.split()) > 1

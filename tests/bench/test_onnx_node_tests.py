@@ -6,19 +6,8 @@ import pytest
 
 pytest.importorskip("onnx.backend.test.case.node", reason="the tests come with the onnx package")
 
-from bench.onnx_node_tests import (  # noqa: E402
-    EXPECTED_TO_FAIL,
-    Case,
-    Outcome,
-    by_operator,
-    cases,
-    counts,
-    kernel_runner,
-    library_runner,
-    promised,
-    run_all,
-    run_isolated,
-)
+from bench.onnx_node_cases import EXPECTED_TO_FAIL, Case, cases, promised  # noqa: E402
+from bench.onnx_node_tests import Outcome, by_operator, counts, kernel_runner, library_runner, run_all, run_isolated  # noqa: E402
 
 
 def spread(number: int) -> list[str]:

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("onnx.backend.test.case.node", reason="the tests come with the onnx package")
 
-from bench.onnx_node_tests import EXPECTED_TO_FAIL, Outcome, cases, counts, inputs_behind, promised, run_all  # noqa: E402
+from bench.onnx_node_cases import EXPECTED_TO_FAIL, cases, promised  # noqa: E402
+from bench.onnx_node_tests import Outcome, counts, inputs_behind, run_all  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.mavcg.importers.tflite.conftest import Writer
 from tests.mavcg.importers.tflite.test_operators import CASES
 
 onnx = pytest.importorskip("onnx", reason="ONNX's node tests are the samples")
-from bench.onnx_node_tests import cases  # noqa: E402
+from bench.onnx_node_cases import cases  # noqa: E402
 
 NEEDED = re.compile(r"its (?:input )?(.*?)(?: \(%.*\))? is known only")
 DECLARED = {format: {o.name: o for o in listed} for format, listed in operators().items()}
