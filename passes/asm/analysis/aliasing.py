@@ -89,24 +89,17 @@ def _update(instr: Instr, effect: Effects, values: RegisterValues) -> dict[str, 
             root, offset = _value(values, address.base.name)
             return {address.base.name: (root, offset + address.offset)}
         return {}
-    ops = instr.operands
-    if instr.mnemonic == "mov" and len(ops) == 2 and all(isinstance(o, Reg) and o.view == "x" for o in ops):
-        to, source = ops
-        assert isinstance(to, Reg) and isinstance(source, Reg)
-        return {} if source.name == ZERO else {to.name: _value(values, source.name)}
-    if instr.mnemonic not in ("add", "sub") or len(ops) not in (3, 4):
-        return {}
-    to, source, step = ops[:3]
-    if not (isinstance(to, Reg) and isinstance(source, Reg) and isinstance(step, Imm)):
-        return {}
-    if not to.view == source.view == "x":
-        return {}
-    shift = 0
-    if len(ops) == 4:
-        if not isinstance(ops[3], RawOperand) or ops[3].text.lower().replace("#", "").split() != ["lsl", "12"]:
+    match instr:
+        case Instr("mov", (Reg(view="x") as to, Reg(view="x") as source)):
+            return {} if source.name == ZERO else {to.name: _value(values, source.name)}
+        case Instr("add" | "sub", (Reg(view="x") as to, Reg(view="x") as source, Imm(step))):
+            distance = step
+        case Instr("add" | "sub", (Reg(view="x") as to, Reg(view="x") as source, Imm(step), RawOperand(text))) if (
+            text.lower().replace("#", "").split() == ["lsl", "12"]
+        ):
+            distance = step << 12
+        case _:
             return {}
-        shift = 12
-    distance = step.value << shift
     root, offset = _value(values, source.name)
     return {to.name: (root, offset + (distance if instr.mnemonic == "add" else -distance))}
 

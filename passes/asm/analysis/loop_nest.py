@@ -39,9 +39,9 @@ class LoopCounter:
 def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
     """Return the counter that controls the loop's branch; None for a loop that is not a counted loop."""
     last = code[-1].instr
-    if last.mnemonic == "cbnz":
-        register = last.operands[0]
-        return _stepping_counter(code, register, None, (), "", {}) if isinstance(register, Reg) else None
+    match last:
+        case Instr("cbnz", (Reg() as register, *_)):
+            return _stepping_counter(code, register, None, (), "", {})
     if last.mnemonic not in _ENDS:
         return None
     setters = [i for i, c in enumerate(code) if c.effects.writes_flags]
@@ -49,17 +49,21 @@ def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
         return None
     at = setters[-1]
     setter = code[at].instr
-    ops = setter.operands
-    if setter.mnemonic == "subs" and len(ops) == 3 and ops[0] == ops[1] and isinstance(ops[0], Reg):
-        guard = {"b.ne": "", "b.hi": "", "b.gt": "b.le"}.get(last.mnemonic)
-        if guard is None or ops[0].name == ZERO:
-            return None
-        # The branch is taken while more than a step is left, unsigned for b.hi, signed for b.gt.
-        return _stepping_counter(code, ops[0], None, (), guard, {at: replace(setter, mnemonic="sub")})
-    if setter.mnemonic != "cmp" or len(ops) != 2 or not (isinstance(ops[0], Reg) and isinstance(ops[1], Reg)):
-        return None
-    first, second = ops
-    assert isinstance(first, Reg) and isinstance(second, Reg)
+    match setter:
+        case Instr("subs", (Reg() as register, source, _)) if register == source:
+            guard = {"b.ne": "", "b.hi": "", "b.gt": "b.le"}.get(last.mnemonic)
+            if guard is None or register.name == ZERO:
+                return None
+            # The branch is taken while more than a step is left, unsigned for b.hi, signed for b.gt.
+            return _stepping_counter(code, register, None, (), guard, {at: replace(setter, mnemonic="sub")})
+        case Instr("cmp", (Reg() as first, Reg() as second)):
+            return _compared_counter(code, at, first, second)
+    return None
+
+
+def _compared_counter(code: Sequence[Code], at: int, first: Reg, second: Reg) -> LoopCounter | None:
+    """Return the counter of a loop whose branch follows from the comparison of two registers at `at`."""
+    branch = code[-1].instr.mnemonic
     written = {r for c in code for r in c.effects.writes()}
     moving, still = (first, second) if second.name not in written else (second, first)
     if still.name in written or moving.name not in written or ZERO in (first.name, second.name):
@@ -67,12 +71,12 @@ def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
     below = {"b.ne": "", "b.lo": "b.hs", "b.cc": "b.hs", "b.lt": "b.ge"}  # goes on while first < second
     above = {"b.ne": "", "b.hi": "b.ls", "b.gt": "b.le"}  # goes on while first > second
     table = below if moving == first else {"b.ne": "", "b.hi": "b.hs", "b.gt": "b.ge"}
-    if last.mnemonic not in table:
+    if branch not in table:
         table = above if moving == first else {"b.ne": "", "b.lo": "b.ls", "b.cc": "b.ls", "b.lt": "b.le"}
-        if last.mnemonic not in table:
+        if branch not in table:
             return None
-        return _stepping_counter(code, moving, still, (at,), table[last.mnemonic], {}, up=False)
-    guard = table[last.mnemonic]
+        return _stepping_counter(code, moving, still, (at,), table[branch], {}, up=False)
+    guard = table[branch]
     return _stepping_counter(code, moving, still, (at,), guard, {}, up=True if guard else None)
 
 
@@ -94,16 +98,14 @@ def _stepping_counter(
         return None
     at = writers[0]
     instr = plain.get(at, code[at].instr)
-    if instr.mnemonic not in ("add", "sub") or len(instr.operands) != 3:
-        return None
-    to, source, step = instr.operands
-    if not (isinstance(to, Reg) and to == source == register and isinstance(step, Imm) and step.value > 0):
-        return None
-    compares = drop[0] if drop else len(code)
-    goes_up = instr.mnemonic == "add"
-    if at > compares or (end is None and goes_up) or (up is not None and up != goes_up):
-        return None
-    return LoopCounter(register, end, step.value, goes_up, drop, plain, guard)
+    match instr:
+        case Instr("add" | "sub" as sign, (to, source, Imm(step))) if to == source == register and step > 0:
+            compares = drop[0] if drop else len(code)
+            goes_up = sign == "add"
+            if at > compares or (end is None and goes_up) or (up is not None and up != goes_up):
+                return None
+            return LoopCounter(register, end, step, goes_up, drop, plain, guard)
+    return None
 
 
 # Assumed trip count of a loop whose trip count is not constant: small enough that a large body outweighs the short loop
@@ -195,8 +197,7 @@ def _constants(block: Block, statements: Sequence[Statement]) -> Mapping[str, in
             continue
         for written in effects.writes():
             constants.pop(written, None)
-        if instr.mnemonic in ("mov", "movz") and len(instr.operands) == 2:
-            register, value = instr.operands
-            if isinstance(register, Reg) and isinstance(value, Imm):
-                constants[register.name] = value.value
+        match instr:
+            case Instr("mov" | "movz", (Reg(register), Imm(value))):
+                constants[register] = value
     return constants

@@ -134,34 +134,33 @@ def memory_effects(instr: Instr) -> Effects | None:
         return None
     if m in LOADS or m in STORES:
         check_operand_count(instr, 2)
-        if not isinstance(ops[0], Reg) or not isinstance(ops[1], Mem):
-            return None
-        size = (LOADS.get(m) or STORES.get(m)) or VIEW_BYTES.get(ops[0].view, 0)
-        load = m in LOADS
-        if ops[0].is_vector:
-            stem = {16: "q", 8: "d"}.get(size, "s" if load else "d")
-        else:
-            stem = "x"
-        return _transfer(instr, f"{'ldr' if load else 'str'}_{stem}", ops[1], size, load, 1)
+        match ops:
+            case (Reg() as register, Mem() as address):
+                size, load = (LOADS.get(m) or STORES.get(m)) or VIEW_BYTES.get(register.view, 0), m in LOADS
+                op_class = f"{'ldr' if load else 'str'}_{_size_stem(register, size, load)}"
+                return _transfer(instr, op_class, address, size, load, 1)
+        return None
     if m in PAIRS:
         check_operand_count(instr, 3)
-        if not isinstance(ops[0], Reg) or not isinstance(ops[1], Reg) or not isinstance(ops[2], Mem):
-            return None
-        if ops[0].view != ops[1].view:  # a pair has registers of one size
-            return None
-        size = 4 if m == "ldpsw" else VIEW_BYTES.get(ops[0].view, 0)
-        load = PAIRS[m]
-        stem = "x" if not ops[0].is_vector else {16: "q", 8: "d"}.get(size, "s" if load else "d")
-        return _transfer(instr, f"{'ldp' if load else 'stp'}_{stem}", ops[2], 2 * size, load, 2)
+        match ops:
+            case (Reg() as first, Reg() as second, Mem() as address) if first.view == second.view:
+                size, load = 4 if m == "ldpsw" else VIEW_BYTES.get(first.view, 0), PAIRS[m]
+                op_class = f"{'ldp' if load else 'stp'}_{_size_stem(first, size, load)}"
+                return _transfer(instr, op_class, address, 2 * size, load, 2)
+        return None  # registers of two sizes are no pair
     if match := _STRUCTURES.match(m):
         return _structure(instr, match)
     if m in ("prfm", "prfum"):
         check_operand_count(instr, 2)
-        if not isinstance(ops[1], Mem) or ops[1].mode != "offset":
-            return None
-        memory = MemoryAccess(ops[1], 0, False, False)
-        return Effects("prfm", _address_accesses(ops[1], 0), memory=memory)
+        match ops[1]:
+            case Mem(mode="offset") as address:
+                return Effects("prfm", _address_accesses(address, 0), memory=MemoryAccess(address, 0, False, False))
     return None
+
+
+def _size_stem(register: Reg, size: int, load: bool) -> str:
+    """Return the end of a class's name for the size of each register, in bytes; stores have no class of 4 bytes."""
+    return {16: "q", 8: "d"}.get(size, "s" if load else "d") if register.is_vector else "x"
 
 
 def _is_scalar_address(address: Mem) -> bool:
@@ -171,9 +170,13 @@ def _is_scalar_address(address: Mem) -> bool:
 
 def _structure(instr: Instr, match: re.Match[str]) -> Effects | None:
     check_operand_count(instr, 2)
-    registers, address = instr.operands
-    if not isinstance(registers, RegList) or not isinstance(address, Mem) or not registers.registers[0].arrangement:
-        return None
+    match instr.operands:
+        case (RegList() as registers, Mem() as address) if registers.registers[0].arrangement:
+            return _structure_of(instr, match, registers, address)
+    return None
+
+
+def _structure_of(instr: Instr, match: re.Match[str], registers: RegList, address: Mem) -> Effects | None:
     load, structure, replicate = match[1] == "ld", int(match[2]), bool(match[3])
     count = len(registers.registers)
     element = ELEMENT.match(registers.registers[0].arrangement)

@@ -31,8 +31,8 @@ def effects(instr: Instr) -> Effects | None:
     """
     counts = COUNTS.get(instr.mnemonic)
     # Operands of extensions that these tables do not know make the effects unknown; they are not an error.
-    plain = all(not isinstance(o, RawOperand) or _is_word(o.text) for o in instr.operands)
-    if counts is not None and plain and len(instr.operands) not in counts:
+    known = all(_is_known(operand) for operand in instr.operands)
+    if counts is not None and known and len(instr.operands) not in counts:
         expected = " or ".join(map(str, counts))
         raise Malformed(f"`{instr.mnemonic}` has {len(instr.operands)} operands, not {expected}")
     result = _branch(instr) or memory_effects(instr) or _arithmetic(instr)
@@ -43,9 +43,12 @@ def effects(instr: Instr) -> Effects | None:
 
 def _is_plain(operands: tuple[Operand, ...]) -> bool:
     """True if no operand is an address or a list, and raw operands are shifts, conditions, rotations or numbers."""
-    return all(
-        not isinstance(o, Mem | RegList) and (not isinstance(o, RawOperand) or _is_word(o.text)) for o in operands
-    )
+    return all(not isinstance(operand, Mem | RegList) and _is_known(operand) for operand in operands)
+
+
+def _is_known(operand: Operand) -> bool:
+    """True unless an operand is raw and may name a register."""
+    return not isinstance(operand, RawOperand) or _is_word(operand.text)
 
 
 def _is_word(text: str) -> bool:
@@ -89,9 +92,12 @@ def _branch(instr: Instr) -> Effects | None:
 
 
 def _label(operand: Operand) -> str | None:
-    if isinstance(operand, RawOperand):
-        return operand.text.strip('"')
-    return str(operand.value) if isinstance(operand, Imm) else None
+    match operand:
+        case RawOperand(text):
+            return text.strip('"')
+        case Imm(value):
+            return str(value)
+    return None
 
 
 def _arithmetic(instr: Instr) -> Effects | None:
@@ -189,11 +195,11 @@ def _move(instr: Instr) -> Effects | None:
 
 def _table(instr: Instr) -> Effects | None:
     check_operand_count(instr, 3)
-    to, table, _ = instr.operands
-    if not isinstance(to, Reg) or not isinstance(table, RegList):
-        return None
-    use = "ar" if instr.mnemonic == "tbx" else "wr"
-    return Effects(f"tbl{min(4, len(table.registers))}", register_accesses(instr, use))
+    match instr.operands:
+        case (Reg(), RegList(registers), _):
+            use = "ar" if instr.mnemonic == "tbx" else "wr"
+            return Effects(f"tbl{min(4, len(registers))}", register_accesses(instr, use))
+    return None
 
 
 def _vector(instr: Instr) -> Effects | None:

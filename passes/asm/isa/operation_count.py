@@ -50,16 +50,20 @@ _INT = {
 
 def count_operations(instr: Instr) -> OperationCount:
     """Count the arithmetic of one instruction. `fmla v.4s`: 8 FLOP, 4 MAC; `sdot v.4s`: 32 operations, 16 MAC."""
-    to = instr.operands[0] if instr.operands else None
-    if not isinstance(to, Reg) or not to.is_vector:
-        return OperationCount()
+    match instr.operands:
+        case (Reg(is_vector=True) as to, *_):
+            return _vector_operations(instr.mnemonic, to)
+    return OperationCount()
+
+
+def _vector_operations(mnemonic: str, to: Reg) -> OperationCount:
     element = _ELEMENT.match(to.arrangement)
     count = int(element[1]) if element else 1
-    if instr.mnemonic in _FP:
-        ops, macs = _FP[instr.mnemonic]
+    if mnemonic in _FP:
+        ops, macs = _FP[mnemonic]
         return OperationCount(flops=count * ops, macs=count * macs)
-    if instr.mnemonic in _INT:
-        ops, macs = _INT[instr.mnemonic]
+    if mnemonic in _INT:
+        ops, macs = _INT[mnemonic]
         return OperationCount(int_ops=count * ops, macs=count * macs)
     return OperationCount()
 

@@ -19,7 +19,6 @@ from mavcg.passes.asm.isa.encoding import STEP_LIMIT
 from mavcg.passes.asm.isa.syntax import Imm, Instr, Mem, Reg, RegList
 
 _ELEMENT = {"4s": "s", "2s": "s", "2d": "d"}
-_MULTIPLIES = ("fmla", "fmls", "fmul")
 
 
 def multiply_by_element(
@@ -38,7 +37,7 @@ def multiply_by_element(
             continue
         target, address = broadcast
         code = with_effects(rewritten)
-        readers = _readers(code, at, target, live_out)
+        readers = multiplying_readers(code, at, target, target, live_out)
         step = _step(address)
         if not readers or (address.mode == "post" and step is None):
             continue
@@ -56,13 +55,10 @@ def multiply_by_element(
 
 def _broadcast(instr: Instr) -> tuple[Reg, Mem] | None:
     """Return register and address of an ld1r if multiplications by element exist for its type; else None."""
-    if instr.mnemonic != "ld1r" or len(instr.operands) != 2:
-        return None
-    registers, address = instr.operands
-    if not isinstance(registers, RegList) or not isinstance(address, Mem):
-        return None
-    target = registers.registers[0]
-    return (target, address) if len(registers.registers) == 1 and target.arrangement in _ELEMENT else None
+    match instr:
+        case Instr("ld1r", (RegList((target,)), Mem() as address)) if target.arrangement in _ELEMENT:
+            return target, address
+    return None
 
 
 def _step(address: Mem) -> Reg | Imm | None:
@@ -74,18 +70,22 @@ def _step(address: Mem) -> Reg | Imm | None:
     return Imm(address.offset) if address.offset is not None and 0 < address.offset < STEP_LIMIT else None
 
 
-def _readers(code: Sequence[Code], at: int, target: Reg, live_out: frozenset[str]) -> list[int]:
-    """Return the indices of the readers of the value loaded at `at` if all of them multiply by it; else []."""
+def multiplying_readers(
+    code: Sequence[Code], at: int, target: Reg, factor: Reg, live_out: frozenset[str]
+) -> tuple[int, ...]:
+    """Return the indices of the readers of the value loaded at `at` if all of them multiply by it; else ().
+
+    target: the register that is loaded. factor: the operand by which a reader multiplies: the register, or an element.
+    """
     readers: list[int] = []
     for index in range(at + 1, len(code)):
         accesses = [a for a in code[index].effects.accesses if a.register == target.name]
-        reads = [a for a in accesses if a.read]
-        if reads:
-            operands = code[index].instr.operands
-            multiplies = code[index].instr.mnemonic in _MULTIPLIES and len(operands) == 3 and operands[2] == target
-            if not multiplies or len(accesses) != 1:
-                return []
-            readers.append(index)
+        if any(a.read for a in accesses):
+            match code[index].instr:
+                case Instr("fmla" | "fmls" | "fmul", (_, _, operand)) if operand == factor and len(accesses) == 1:
+                    readers.append(index)
+                case _:
+                    return ()
         elif accesses:  # a new value
-            return readers
-    return [] if target.name in live_out else readers
+            return tuple(readers)
+    return () if target.name in live_out else tuple(readers)

@@ -79,19 +79,17 @@ def _origin(root: str) -> str:
 
 def _sum_of_origin(code: Code, before: RegisterValues) -> Instr:
     """Return a sum or difference of two registers, with the register that was copied in place of its copy."""
-    ops = code.instr.operands
-    if code.instr.mnemonic not in ("add", "sub") or len(ops) != 3:
-        return code.instr
-    if not all(isinstance(operand, Reg) and operand.view == "x" for operand in ops):
-        return code.instr
-    sources = []
-    for operand in ops[1:]:
-        assert isinstance(operand, Reg)
-        value = before.get(operand.name, (operand.name, 0))
+
+    def original(register: Reg) -> Reg:
+        value = before.get(register.name, (register.name, 0))
         origin = _origin(value[0])
         same = origin != "sp" and before.get(origin, (origin, 0)) == value
-        sources.append(replace(operand, name=origin) if same else operand)
-    return replace(code.instr, operands=(ops[0], *sources))
+        return replace(register, name=origin) if same else register
+
+    match code.instr:
+        case Instr("add" | "sub", (Reg(view="x") as to, Reg(view="x") as first, Reg(view="x") as second)):
+            return replace(code.instr, operands=(to, original(first), original(second)))
+    return code.instr
 
 
 def _without_dead(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[Instr, ...]:

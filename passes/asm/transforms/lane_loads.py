@@ -16,14 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.asm.analysis.aliasing import address_range, track_registers
-from mavcg.passes.asm.analysis.dependences import Code, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.encoding import reaches
 from mavcg.passes.asm.isa.syntax import Instr, Mem, Reg
+from mavcg.passes.asm.transforms.broadcast import multiplying_readers
 from mavcg.passes.asm.transforms.split_loads import split_loads
 
 _ELEMENT_BYTES = {"h": 2, "s": 4, "d": 8}
 _VECTOR_BYTES = 16
-_MULTIPLIES = ("fmla", "fmls", "fmul")
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,17 @@ def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str], pairs: 
     values = track_registers([(c.instr, c.effects) for c in code])
     scalars: dict[tuple[str, str, int], _ScalarLoad] = {}
     for at, c in enumerate(code):
-        memory, ops = c.effects.memory, c.instr.operands
-        if c.instr.mnemonic not in ("ldr", "ldur") or memory is None or not isinstance(ops[0], Reg):
-            continue
-        address = memory.address
-        if ops[0].view not in _ELEMENT_BYTES or address.mode != "offset" or address.index or address.offset is None:
-            continue
-        target = address_range(memory, values[at])
-        readers = _readers(code, at, ops[0], live_out)
-        if target.offset is None or not readers:
-            continue
-        scalar = _ScalarLoad(at, ops[0], address, (target.root, target.offset), readers)
-        scalars.setdefault((ops[0].view, target.root, target.offset), scalar)
+        match c.instr:
+            case Instr(
+                "ldr" | "ldur",
+                (Reg(view="h" | "s" | "d") as loaded, Mem(offset=int(), index=None, mode="offset") as address),
+            ) if c.effects.memory is not None:
+                target = address_range(c.effects.memory, values[at])
+                element = Reg(loaded.name, "v", loaded.view, 0)
+                readers = multiplying_readers(code, at, loaded, element, live_out)
+                if target.offset is not None and readers:
+                    scalar = _ScalarLoad(at, loaded, address, (target.root, target.offset), readers)
+                    scalars.setdefault((loaded.view, target.root, target.offset), scalar)
     return _join(single, scalars, (_VECTOR_BYTES, _VECTOR_BYTES // 2) if pairs else (_VECTOR_BYTES,)) or tuple(instrs)
 
 
@@ -72,11 +71,11 @@ def _singles(instrs: Sequence[Instr]) -> list[Instr]:
     """Return the code with loads of a pair of scalars split into two loads."""
     singles: list[Instr] = []
     for instr in instrs:
-        ops = instr.operands
-        if instr.mnemonic == "ldp" and isinstance(ops[0], Reg) and ops[0].view in _ELEMENT_BYTES:
-            singles += split_loads([instr], False, True).instrs
-        else:
-            singles.append(instr)
+        match instr:
+            case Instr("ldp", (Reg(view="h" | "s" | "d"), *_)):
+                singles += split_loads([instr], False, True).instrs
+            case _:
+                singles.append(instr)
     return singles
 
 
@@ -128,20 +127,3 @@ def _groups(
             for key in keys:
                 del left[key]
             yield size, [scalars.pop(key) for key in keys]
-
-
-def _readers(code: Sequence[Code], at: int, target: Reg, live_out: frozenset[str]) -> tuple[int, ...]:
-    """Return the indices of the readers of the value loaded at `at` if all multiply by its first element; else ()."""
-    readers: list[int] = []
-    for index in range(at + 1, len(code)):
-        accesses = [a for a in code[index].effects.accesses if a.register == target.name]
-        reads = [a for a in accesses if a.read]
-        if reads:
-            operands = code[index].instr.operands
-            by_lane = len(operands) == 3 and operands[2] == Reg(target.name, "v", target.view, 0)
-            if code[index].instr.mnemonic not in _MULTIPLIES or not by_lane or len(accesses) != 1:
-                return ()
-            readers.append(index)
-        elif accesses:  # a new value
-            return tuple(readers)
-    return () if target.name in live_out else tuple(readers)

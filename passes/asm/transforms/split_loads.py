@@ -131,21 +131,22 @@ def _step(base: Reg, offset: int) -> tuple[Instr, ...] | None:
 
 def _halves(load: Instr, fresh: Callable[[], str | None]) -> tuple[Instr, ...] | None:
     """Split ldr q into ldr d, ldr x and ins; None if an offset has no encoding or no scratch register is left."""
-    target, address = load.operands
-    assert isinstance(target, Reg) and isinstance(address, Mem)
-    if target.view != "q" or (address.offset is None and address.index is None):
-        return None
-    low = replace(target, view="d")
-    if address.index is not None:
-        name = fresh()
-        return None if name is None else _indexed_halves(low, address, Reg(name, "x"))
-    assert address.offset is not None
-    if not (reaches(address.offset, 8) and reaches(address.offset + 8, 8)):
-        return None
+    match load.operands:
+        case (Reg(view="q") as target, Mem(index=Reg()) as address):
+            halves = _indexed_halves
+        case (Reg(view="q") as target, Mem(offset=int(offset)) as address) if reaches(offset, 8) and reaches(
+            offset + 8, 8
+        ):
+            halves = _offset_halves
+        case _:
+            return None
     name = fresh()
-    if name is None:
-        return None
-    high = Reg(name, "x")
+    return None if name is None else halves(replace(target, view="d"), address, Reg(name, "x"))
+
+
+def _offset_halves(low: Reg, address: Mem, high: Reg) -> tuple[Instr, ...]:
+    """Split a load at a constant offset."""
+    assert address.offset is not None
     return (
         Instr("ldr", (low, Mem(address.base, address.offset))),
         Instr("ldr", (high, Mem(address.base, address.offset + 8))),

@@ -106,13 +106,11 @@ def _single_steps(code: Sequence[Code]) -> dict[str, tuple[int, int]]:
     """
     steps: dict[str, tuple[int, int]] = {}
     for at, c in enumerate(code):
-        ops = c.instr.operands
-        if c.instr.mnemonic in ("add", "sub") and len(ops) == 3 and ops[0] == ops[1] and isinstance(ops[2], Imm):
-            assert isinstance(ops[0], Reg)
-            if ops[0].name == "sp" or (ops[0].view == "w" and _is_base(code, ops[0].name)):
-                continue
-            sign = 1 if c.instr.mnemonic == "add" else -1
-            steps[ops[0].name] = (at, sign * ops[2].value) if ops[0].name not in steps else (-1, 0)
+        match c.instr:
+            case Instr("add" | "sub" as sign, (Reg(name, view) as to, source, Imm(value))) if to == source:
+                if name == "sp" or (view == "w" and _is_base(code, name)):
+                    continue
+                steps[name] = (at, value if sign == "add" else -value) if name not in steps else (-1, 0)
     return {
         register: (at, step)
         for register, (at, step) in steps.items()
