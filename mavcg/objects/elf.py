@@ -96,11 +96,16 @@ def function_symbols(path: Path) -> Iterator[tuple[str, int]]:
             yield from [(symbol.name, symbol.size) for symbol in defined]
             return
     with _reading(path) as elf:
-        for section in elf.iter_sections():
-            if section["sh_type"] == "SHT_SYMTAB":
-                for symbol in section.iter_symbols():
-                    if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-                        yield symbol.name, symbol["st_size"]
+        for symbol in symbols_of(elf, "SHT_SYMTAB"):
+            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
+                yield symbol.name, symbol["st_size"]
+
+
+def symbols_of(elf: Any, *kinds: str) -> Iterator[Any]:
+    """Yield the symbols of an ELFFile's tables of these kinds, as pyelftools has them; without kinds, of both."""
+    for section in elf.iter_sections():
+        if section["sh_type"] in (kinds or ("SHT_SYMTAB", "SHT_DYNSYM")):
+            yield from section.iter_symbols()
 
 
 def is_aligned(path: Path, name: str, align: int) -> bool:
@@ -116,14 +121,7 @@ def is_aligned(path: Path, name: str, align: int) -> bool:
 def undefined_symbols(path: Path) -> list[str]:
     """Return the names that the file imports, weak ones included, sorted."""
     with _reading(path) as elf:
-        names = {
-            symbol.name
-            for section in elf.iter_sections()
-            if section["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM")
-            for symbol in section.iter_symbols()
-            if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name
-        }
-        return sorted(names)
+        return sorted({s.name for s in symbols_of(elf) if s["st_shndx"] == "SHN_UNDEF" and s.name})
 
 
 def exported_symbols(path: Path) -> set[str]:
@@ -131,9 +129,7 @@ def exported_symbols(path: Path) -> set[str]:
     with _reading(path) as elf:
         return {
             symbol.name
-            for section in elf.iter_sections()
-            if section["sh_type"] == "SHT_SYMTAB"
-            for symbol in section.iter_symbols()
+            for symbol in symbols_of(elf, "SHT_SYMTAB")
             if symbol["st_shndx"] != "SHN_UNDEF"
             and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
             and symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED")
@@ -146,14 +142,11 @@ def imports_of(path: Path) -> tuple[list[str], list[str]]:
         if tables is not None and not any(section.kind in (DYNAMIC, DYNSYM) for section in tables.sections):
             return [], []  # an object, in most cases
     with _reading(path) as elf:
-        libraries: list[str] = []
-        symbols: list[str] = []
-        for section in elf.iter_sections():
-            if section["sh_type"] == "SHT_DYNAMIC":
-                libraries += [tag.needed for tag in section.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
-            if section["sh_type"] == "SHT_DYNSYM":
-                symbols += [s.name for s in section.iter_symbols() if s["st_shndx"] == "SHN_UNDEF" and s.name]
-        return libraries, sorted(symbols)
+        dynamic = (section for section in elf.iter_sections() if section["sh_type"] == "SHT_DYNAMIC")
+        tags = (tag for section in dynamic for tag in section.iter_tags())
+        libraries = [tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"]
+        symbols = symbols_of(elf, "SHT_DYNSYM")
+        return libraries, sorted(s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF" and s.name)
 
 
 def is_static_program(path: Path) -> bool:

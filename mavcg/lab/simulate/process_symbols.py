@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.objects.elf import open_elf
+from mavcg.objects.elf import open_elf, symbols_of
 
 _PAGE = 4096
 
@@ -61,20 +61,17 @@ class FunctionFinder:
 
     def _values(self, elf: Any, path: str) -> tuple[int, ...]:
         values, functions = set(), 0
-        for section in elf.iter_sections():
-            if section["sh_type"] not in ("SHT_SYMTAB", "SHT_DYNSYM"):
+        for symbol in symbols_of(elf):
+            kind = symbol["st_info"]["type"]
+            if symbol["st_shndx"] == "SHN_UNDEF" or kind not in ("STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"):
                 continue
-            for symbol in section.iter_symbols():
-                kind = symbol["st_info"]["type"]
-                if symbol["st_shndx"] == "SHN_UNDEF" or kind not in ("STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"):
-                    continue
-                functions += 1
-                if symbol.name != self.function:
-                    continue
-                if kind == "STT_FUNC":
-                    values.add(symbol["st_value"])
-                else:
-                    self.resolved.append(path)
+            functions += 1
+            if symbol.name != self.function:
+                continue
+            if kind == "STT_FUNC":
+                values.add(symbol["st_value"])
+            else:
+                self.resolved.append(path)
         if values:
             self.found.append(path)
         if not functions:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.objects.elf import open_elf
+from mavcg.objects.elf import open_elf, symbols_of
 from mavcg.program.profiling.demangle import base_symbol
 
 _BYTES_MAX = 1 << 18  # of one function; a longer one is no kernel, and its disassembly takes seconds
@@ -172,16 +172,13 @@ def _functions(path: Path) -> tuple[Any, Mapping[str, tuple[int, int, int]]]:
     """Return the open file, and function without suffixes -> (section, address, size) of the longest of that name."""
     elf = open_elf(path)
     places: dict[str, tuple[int, int, int]] = {}
-    for section in elf.iter_sections():
-        if section["sh_type"] not in ("SHT_SYMTAB", "SHT_DYNSYM"):
+    for symbol in symbols_of(elf):
+        index, size = symbol["st_shndx"], symbol["st_size"]
+        if symbol["st_info"]["type"] != "STT_FUNC" or not isinstance(index, int) or not size:
             continue
-        for symbol in section.iter_symbols():
-            index, size = symbol["st_shndx"], symbol["st_size"]
-            if symbol["st_info"]["type"] != "STT_FUNC" or not isinstance(index, int) or not size:
-                continue
-            name = base_symbol(str(symbol.name))
-            if size > places.get(name, (0, 0, 0))[2]:
-                places[name] = (index, symbol["st_value"], size)
+        name = base_symbol(str(symbol.name))
+        if size > places.get(name, (0, 0, 0))[2]:
+            places[name] = (index, symbol["st_value"], size)
     return elf, places
 
 

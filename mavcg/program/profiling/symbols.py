@@ -1,12 +1,15 @@
 """Finds, in the symbol tables of binaries, the linkage names for a profile with demangled C++ names."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mavcg.errors import ProfileError
+from mavcg.objects.elf import symbols_of
 from mavcg.program.profiling.clonable import is_kernel, is_nameless, is_system
 from mavcg.program.profiling.demangle import base_symbol, linkage_names
 from mavcg.program.profiling.sample_table import SampleTable
@@ -15,22 +18,18 @@ from mavcg.program.profiling.sample_table import SampleTable
 @cache
 def function_symbols(path: Path) -> frozenset[str]:
     """Return the names of the functions that an ELF file defines; empty if it is not ELF or has no symbols."""
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.sections import SymbolTableSection
-
-    names = set()
-    try:
-        with open(path, "rb") as file:
-            for section in ELFFile(file).iter_sections():
-                if not isinstance(section, SymbolTableSection):
-                    continue
-                for symbol in section.iter_symbols():
-                    if symbol["st_info"]["type"] in ("STT_FUNC", "STT_GNU_IFUNC") and symbol["st_shndx"] != "SHN_UNDEF":
-                        names.add(str(symbol.name))
+    functions = ("STT_FUNC", "STT_GNU_IFUNC")
     # For a damaged file pyelftools may raise any class (construct, struct, index, decoding errors).
-    except Exception:
-        return frozenset()
-    return frozenset(names)
+    with suppress(Exception):
+        return frozenset(str(s.name) for s in _defined_symbols(path) if s["st_info"]["type"] in functions)
+    return frozenset()
+
+
+def _defined_symbols(path: Path) -> Iterator[Any]:
+    from elftools.elf.elffile import ELFFile
+
+    with open(path, "rb") as file:
+        yield from (symbol for symbol in symbols_of(ELFFile(file)) if symbol["st_shndx"] != "SHN_UNDEF")
 
 
 @cache
@@ -39,24 +38,15 @@ def labels(path: Path) -> Mapping[str, str]:
 
     perf attributes samples after such a label to a function of that name (gemmlowp's SSE4 kernels: outerLoop2355).
     """
-    from elftools.elf.elffile import ELFFile
-    from elftools.elf.sections import SymbolTableSection
-
     functions: list[tuple[int, int, str]] = []
     addresses_of: dict[str, set[int]] = {}
     try:
-        with open(path, "rb") as file:
-            for section in ELFFile(file).iter_sections():
-                if not isinstance(section, SymbolTableSection):
-                    continue
-                for symbol in section.iter_symbols():
-                    start, kind = symbol["st_value"], symbol["st_info"]["type"]
-                    if symbol["st_shndx"] == "SHN_UNDEF" or not symbol.name:
-                        continue
-                    if kind == "STT_FUNC":
-                        functions.append((start, start + symbol["st_size"], str(symbol.name)))
-                    elif kind == "STT_NOTYPE":
-                        addresses_of.setdefault(str(symbol.name), set()).add(start)
+        for symbol in _defined_symbols(path):
+            start, kind = symbol["st_value"], symbol["st_info"]["type"]
+            if symbol.name and kind == "STT_FUNC":
+                functions.append((start, start + symbol["st_size"], str(symbol.name)))
+            elif symbol.name and kind == "STT_NOTYPE":
+                addresses_of.setdefault(str(symbol.name), set()).add(start)
     except Exception:  # as above
         return {}
     functions.sort()
