@@ -69,7 +69,7 @@ def read_callgrind(lines: Iterable[str], location: str = "callgrind.out") -> Sam
             if not state.after_calls:
                 cost = _cost(line.split(), state)
                 event = state.events[state.event_at]
-                tally.add(event, state.function, state.object, None, None, cost, 0)
+                tally.add(event, (state.function, state.object, None, None), cost, 0)
             state.after_calls = False
     reading = tally.reading(location, "instructions", state.command)
     counted = float(reading.frame["samples"].sum())

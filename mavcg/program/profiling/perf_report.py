@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mavcg.errors import ProfileError
-from mavcg.program.profiling.sample_table import UNKNOWN, SampleTable, Tally, split_event
+from mavcg.program.profiling.sample_table import SampleTable, Tally, split_event
 
 _HEADER = re.compile(r"#\s+(?:Overhead|Children)\b.*")
 _DOTS = re.compile(r"#\s+\.+(?:\s+\.+)*\s*")
@@ -106,10 +106,7 @@ def _count_row(tally: Tally, section: _ReportSection, line: str) -> None:
     period, records = cells.get("period", ""), cells.get("samples", "")
     tally.add(
         section.event,
-        name or UNKNOWN,
-        object_,
-        int(cpu) if re.fullmatch(r"\d{1,6}", cpu) else None,
-        core,
+        (name, object_, int(cpu) if re.fullmatch(r"\d{1,6}", cpu) else None, core),
         float(period) if _NUMBER.fullmatch(period) else share * (section.count or section.records or 1.0),
         float(records) if _NUMBER.fullmatch(records) else share * section.records,
     )

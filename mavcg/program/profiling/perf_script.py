@@ -139,7 +139,7 @@ def _match_header(line: str) -> re.Match[str] | None:
 def _count(tally: Tally, header: _Header, frame: Frame | None) -> None:
     symbol, object_ = (frame.symbol, frame.object) if frame is not None else (UNKNOWN, UNKNOWN)
     offset = frame.offset if frame is not None else None
-    tally.add(header.event, symbol, object_, header.cpu, header.core, header.period, 1, offset)
+    tally.add(header.event, (symbol, object_, header.cpu, header.core), header.period, 1, offset)
 
 
 def _parse_header(line: str) -> tuple[_Header, str] | None:

@@ -82,22 +82,13 @@ class Tally:
     rows: dict[str, dict[Key, list[float]]] = field(default_factory=dict)
     offsets: dict[str, dict[tuple[str, str], dict[int, float]]] = field(default_factory=dict)
 
-    def add(
-        self,
-        event: str,
-        symbol: str,
-        object_: str,
-        cpu: int | None,
-        core: str | None,
-        samples: float,
-        records: float,
-        offset: int | None = None,
-    ) -> None:
+    def add(self, event: str, key: Key, samples: float, records: float, offset: int | None = None) -> None:
         """Add a sample, or a line that stands for several samples.
 
         Args:
             offset: bytes from the function's start; None if unknown.
         """
+        symbol, object_, cpu, core = key
         sums = self.rows.setdefault(event, {}).setdefault((symbol or UNKNOWN, object_, cpu, core), [0.0, 0.0])
         sums[0] += samples
         sums[1] += records

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mavcg.errors import ProfileError
-from mavcg.program.profiling.sample_table import UNKNOWN, SampleTable, Tally, split_event
+from mavcg.program.profiling.sample_table import SampleTable, Tally, split_event
 
 _TITLE = re.compile(r'"?(?:Overhead|Children)"?,.*')
 _PLAIN_TITLE = re.compile(r"(?:Overhead|Children)\s{2,}.*\bSymbol\b.*")
@@ -105,10 +105,7 @@ def _count_row(tally: Tally, context: _Context, line: str) -> None:
     cpu, records = row.get("cpu", ""), _NUMBER.fullmatch(row.get("sample", ""))
     tally.add(
         event,
-        row["symbol"] or UNKNOWN,
-        row.get("shared object", ""),
-        int(cpu) if re.fullmatch(r"\d{1,6}", cpu) else None,
-        core,
+        (row["symbol"], row.get("shared object", ""), int(cpu) if re.fullmatch(r"\d{1,6}", cpu) else None, core),
         samples,
         float(records[0]) if records is not None else share * context.records,
     )
