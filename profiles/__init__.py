@@ -8,4 +8,5 @@ Where the next thing goes:
 - Energy and area of a process: technologies (docs/exploring.md).
 - Fact of a core's pipeline: its TOML: a row of [instr], [forward], [[no_dual_issue]], [[issue_distance]], with source
   (docs/add-a-core.md).
+- Reader of a new kind of file: folders.py finds it, schema.py takes its values by types with limits.
 """
