@@ -9,8 +9,7 @@ profiles/fits/x86.toml, were fitted to layers of SqueezeNet on a Zen 3, with and
 
 from dataclasses import dataclass
 
-from mavcg.cost.kernel_work import KernelWork, k_tile, registers
-from mavcg.cost.level_traffic import block_channels
+from mavcg.cost.kernel_work import KernelWork, block_channels, k_tile, registers
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.conv.spec import LEAST_SHARING, share_bytes
 from mavcg.kernels.gemm.register_tile import BlockRegisters, Widths, unroll_factor

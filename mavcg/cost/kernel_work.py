@@ -73,6 +73,11 @@ def registers(work: KernelWork, machine: Machine, macro: MacroTile, channels: in
     return block_registers(work.spec, machine, macro, channels)
 
 
+def block_channels(macro: MacroTile, task: ConvLayer) -> int:
+    """Return the output channels of a block; the parts of a row run one after the other, and count as one block."""
+    return task.oc if macro.parts > 1 else min(macro.nc or task.oc, task.oc)
+
+
 def k_tile(layer: ConvLayer, kc: int | None) -> tuple[int, int, int]:
     """Return (ic, kh, kw) of a tile of at most kc terms; sums are cut along channels first, then columns, then rows."""
     if kc is None or kc >= layer.ic * layer.kh * layer.kw:

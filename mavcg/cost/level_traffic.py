@@ -7,7 +7,7 @@ counts both; this module decides which operands stay.
 
 from dataclasses import replace
 
-from mavcg.cost.kernel_work import KernelWork
+from mavcg.cost.kernel_work import KernelWork, block_channels
 from mavcg.cost.layer import ConvLayer, Dataflow, Tile, Tiling
 from mavcg.cost.traffic import Traffic, no_reload, tile_bytes, traffic
 from mavcg.hardware.core_model import CoreModel
@@ -23,11 +23,6 @@ def l1_budget(core: CoreModel) -> float:
 def l2_budget(core: CoreModel) -> float:
     """Return the bytes of level 2, or of the only level, that a plan may use."""
     return core.levels[min(1, len(core.levels) - 1)].shared_bytes * core.fit.macro_tile.l2_share
-
-
-def block_channels(macro: MacroTile, task: ConvLayer) -> int:
-    """Return the output channels of a block; the parts of a row run one after the other, and count as one block."""
-    return task.oc if macro.parts > 1 else min(macro.nc or task.oc, task.oc)
 
 
 def l2_tiling(macro: MacroTile, task: ConvLayer) -> Tiling:

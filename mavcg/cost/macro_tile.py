@@ -16,14 +16,7 @@ from mavcg.cost.chunk_prefetch import cycles as prefetch_cycles
 from mavcg.cost.cycles import ALL_TERMS, ARRAY, LEVEL_1, LEVEL_2, Cycles, Term
 from mavcg.cost.kernel_work import KernelWork, k_tile, registers
 from mavcg.cost.layer import Tile, Tiling
-from mavcg.cost.level_traffic import (
-    l1_budget,
-    l1_traffic,
-    l2_tiling,
-    l2_traffic,
-    l2_traffic_by_dataflow,
-    tasks_of,
-)
+from mavcg.cost.level_traffic import l1_budget, l1_traffic, l2_tiling, l2_traffic, l2_traffic_by_dataflow, tasks_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.gemm.register_tile import BlockRegisters

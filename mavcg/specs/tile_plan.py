@@ -147,6 +147,28 @@ class TilePlan:
         return macro.call_rows if macro is not None else None
 
 
+def call_rows(spec: KernelSpec) -> tuple[int, int]:
+    """Return (minimum rows of a chunk, call rows) of a kernel without a macro-tile.
+
+    Calls of many rows are faster, but small chunks let all threads end at about the same time. So the minimum chunk is
+    smaller than a call, except in two cases. Work that is cut along output channels is taken in whole calls, which suit
+    the register tiles. If `shared_rows` rows share one read of the weights, a chunk is one call: the rows are cut
+    evenly into as many chunks as reads of the weights are needed, at least two, and a multiple of four if more.
+    """
+    if spec.shared_rows > 1 and spec.rows:
+        parts = max(2, -(-spec.rows // spec.shared_rows))
+        parts = parts if parts == 2 else -(-parts // 4) * 4
+        return max(worthwhile_chunk_rows(spec), -(-spec.rows // parts)), spec.rows
+    return chunk_rows(spec, worthwhile_call_rows(spec)), worthwhile_call_rows(spec)
+
+
+def chunk_rows(spec: KernelSpec, call_rows: int, parts: int = 1) -> int:
+    """Return the minimum chunk, in rows or parts, of a kernel whose calls have at most `call_rows` rows."""
+    if spec.by_channels:
+        return call_rows
+    return min(call_rows * parts, worthwhile_chunk_rows(spec, parts))
+
+
 def worthwhile_call_rows(spec: KernelSpec) -> int:
     """Return the minimum rows of work that are worth a call, at most all."""
     return _rows_of(CALL_WORK, spec)

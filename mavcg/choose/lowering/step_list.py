@@ -8,9 +8,8 @@ from mavcg.choose.plan import Plan
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.arena import align_size
 from mavcg.ops.loops import LoopRange
-from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import OperandAddress, Program, ProgramLoop, ProgramStep, ProgramTensor
-from mavcg.specs.tile_plan import MacroTile, TilePlan, worthwhile_call_rows, worthwhile_chunk_rows
+from mavcg.specs.tile_plan import MacroTile, TilePlan, call_rows, chunk_rows
 
 DEFAULT_TILES = TilePlan()
 CoreShares = Mapping[str, tuple[tuple[str, int], ...]]
@@ -63,7 +62,7 @@ def _program_step(
     min_chunk_rows, rows_per_call = call_rows(spec)
     if macro is not None:
         assert step.row_count is None or macro.parts == 1  # parts of rows would lie in another order than indices
-        min_chunk_rows = macro.min_chunk_rows or _chunk_rows(spec, macro.call_rows, macro.parts)
+        min_chunk_rows = macro.min_chunk_rows or chunk_rows(spec, macro.call_rows, macro.parts)
         rows, rows_per_call = rows * macro.parts, macro.call_rows * macro.parts
     return ProgramStep(
         step.name,
@@ -77,25 +76,3 @@ def _program_step(
         rows_per_call,
         step.row_count,
     )
-
-
-def call_rows(spec: KernelSpec) -> tuple[int, int]:
-    """Return (minimum rows of a chunk, call rows) of a kernel without a macro-tile.
-
-    Calls of many rows are faster, but small chunks let all threads end at about the same time. So the minimum chunk is
-    smaller than a call, except in two cases. Work that is cut along output channels is taken in whole calls, which suit
-    the register tiles. If `shared_rows` rows share one read of the weights, a chunk is one call: the rows are cut
-    evenly into as many chunks as reads of the weights are needed, at least two, and a multiple of four if more.
-    """
-    if spec.shared_rows > 1 and spec.rows:
-        parts = max(2, -(-spec.rows // spec.shared_rows))
-        parts = parts if parts == 2 else -(-parts // 4) * 4
-        return max(worthwhile_chunk_rows(spec), -(-spec.rows // parts)), spec.rows
-    return _chunk_rows(spec, worthwhile_call_rows(spec)), worthwhile_call_rows(spec)
-
-
-def _chunk_rows(spec: KernelSpec, call_rows: int, parts: int = 1) -> int:
-    """Return the minimum chunk, in rows or parts, of a kernel whose calls have at most `call_rows` rows."""
-    if spec.by_channels:
-        return call_rows
-    return min(call_rows * parts, worthwhile_chunk_rows(spec, parts))

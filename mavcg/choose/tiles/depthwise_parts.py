@@ -7,11 +7,10 @@ whole vectors of channels; each row reads the input that it shares with its neig
 
 from collections.abc import Mapping
 
-from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.parts import GAIN, core_team, over_ideal
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.int8.specs import CHANNELS, EightBitDepthwise
-from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
+from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile, call_rows
 
 # Fewest operations of a chunk: each takes two or three times as long as in a product, since it loads its operands.
 LEAST_WORK = CHUNK_WORK // 2

@@ -1,21 +1,20 @@
 """Choose the minimum chunk of one-kernel Winograd on unequal cores.
 
 Each chunk reads all weights, once for all of its rows. For two or four equal cores a few large chunks are right, and an
-unplanned step is cut so (lowering.call_rows). With unequal cores, a slow core with half of a layer keeps all others
+unplanned step is cut so (specs/tile_plan.py). With unequal cores, a slow core with half of a layer keeps all others
 waiting, so smaller chunks pay as long as the additional reads of the weights take less time than they save.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 
-from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.parts import MODEL_ERRORS, CoreTeam, core_team
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.memory import read_ns
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.profiles.cost_fits import all_cores_fit
-from mavcg.specs.tile_plan import worthwhile_chunk_rows
+from mavcg.specs.tile_plan import call_rows, worthwhile_chunk_rows
 
 # A chunk has at least 1/6 of the rows that share a read of the weights: of 36 tiles 6, the pixels of a register tile.
 LEAST_PART = 6

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from mavcg.assembly.code_image import CodeImage
 from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks, version_symbol
-from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_of
 from mavcg.cost.core_facts import simulated_core
@@ -35,7 +34,7 @@ from mavcg.objects.library import link_shared
 from mavcg.profiles.timing import load_timing
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.primitive import Lowering, Stage
-from mavcg.specs.tile_plan import TilePlan
+from mavcg.specs.tile_plan import TilePlan, call_rows
 from mavcg.toolchain.target import Target, parse_target
 
 _MEMORY, _GAP = 0x60_0000_0000, 1 << 20

@@ -2,7 +2,6 @@
 
 import pytest
 
-from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.depthwise_parts import LEAST_WORK, channel_groups
 from mavcg.choose.tiles.parts import core_team, over_ideal
 from mavcg.choose.tiles.tiles import plan_tiles
@@ -15,6 +14,7 @@ from mavcg.kernels.int8.specs import QDepthwise
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Machine, dense_view
+from mavcg.specs.tile_plan import call_rows
 from mavcg.toolchain.target import parse_target
 
 BOARDS = ("exynos9820", "snapdragon-845", "snapdragon-865")

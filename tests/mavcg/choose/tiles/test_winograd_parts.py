@@ -2,7 +2,6 @@
 
 import pytest
 
-from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.parts import core_team
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.winograd_parts import layer_ns, weights_read_ns, winograd_chunk
@@ -15,7 +14,7 @@ from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Machine, dense_view
-from mavcg.specs.tile_plan import worthwhile_chunk_rows
+from mavcg.specs.tile_plan import call_rows, worthwhile_chunk_rows
 from mavcg.toolchain.target import parse_target
 
 
