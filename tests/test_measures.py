@@ -18,8 +18,8 @@ class Shape:
 
 def area(shape):
     if not isinstance(shape, Shape) or isinstance(shape, int):
-        return [1,  2]  # fmt: skip
-"""
+        return [1,  2]  # fmt: LATER
+""".replace("LATER", "skip")
 
 
 @pytest.fixture

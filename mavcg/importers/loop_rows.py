@@ -77,8 +77,16 @@ def _with_rows_of(graph: Graph, loop: _CountedLoop) -> Graph:
                 if kind.shape != shape:
                     starts, stops = (first, *(0 for _ in shape[1:])), (first + loop.trips, *shape[1:])
                     steps = (1,) * len(shape)
-                    x = add("slice", [x], f"{node.output}.rows", TensorType(kind.dtype, shape), node.origin,
-                            starts=starts, stops=stops, steps=steps)  # fmt: skip
+                    x = add(
+                        "slice",
+                        [x],
+                        f"{node.output}.rows",
+                        TensorType(kind.dtype, shape),
+                        node.origin,
+                        starts=starts,
+                        stops=stops,
+                        steps=steps,
+                    )
                 row = TensorType(kind.dtype, shape[1:])
                 x = add("loop_slice", [x], f"{node.output}.row", row, node.origin, **loop.place, reverse=back)
                 made.append(make_node("reshape", (x,), node.outputs, node.origin, shape=types[node.output].shape))
