@@ -1,8 +1,6 @@
 """`mavcg build MODEL --shape x=1x1..160x24`: a library with a bounded dimension, by every door."""
 
-import ctypes
 import json
-import mmap
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import mavcg as package
 from mavcg.errors import MavcgError
@@ -22,9 +19,9 @@ pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Tokens  # noqa: E402
+from tests.mavcg.cli.guarded import Array, guarded  # noqa: E402
 
 MOST, WIDTH, RESULTS = 160, 24, 97  # so much work that a step has several chunks
-Array = NDArray[Any]
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +43,6 @@ def built(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> t
 
 def inputs_of(length: int) -> Array:
     return np.random.default_rng(length).standard_normal((1, length, WIDTH)).astype(np.float32)
-
-
-def guarded(values: Array) -> tuple[mmap.mmap, Array]:
-    """A copy of an array that ends where a page begins that nobody may touch, and its memory."""
-    page = mmap.PAGESIZE
-    pages = -(-values.nbytes // page)
-    memory = mmap.mmap(-1, (pages + 1) * page)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address + pages * page), page, 0) == 0
-    copy = np.frombuffer(memory, values.dtype, values.size, pages * page - values.nbytes).reshape(values.shape)
-    copy[...] = values
-    return memory, copy
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -11,8 +11,8 @@ import pytest
 
 import mavcg as package
 from mavcg.errors import MavcgError
+from tests.mavcg.cli.guarded import guarded
 from tests.mavcg.cli.in_process import build_in
-from tests.mavcg.cli.test_build_bounded import guarded
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

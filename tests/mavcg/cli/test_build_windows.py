@@ -15,7 +15,7 @@ pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images, small_cnn  # noqa: E402
-from tests.mavcg.cli.test_build_bounded import guarded  # noqa: E402
+from tests.mavcg.cli.guarded import guarded  # noqa: E402
 
 LEAST, MOST = 5, 60
 

@@ -13,7 +13,7 @@ from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.workload import workload_of
 from mavcg.lab.jobs.engine import Engine, LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
-from tests.mavcg.accelerators.explore.test_exploration import NETWORKS, WIDE, space_of
+from tests.mavcg.accelerators.explore.spaces import NETWORKS, WIDE, space_of
 
 
 def content(path: Path) -> dict[str, list[Any]]:

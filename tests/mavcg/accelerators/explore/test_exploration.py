@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.accelerators.explore.design_space import DesignSpace
-from mavcg.accelerators.explore.exploration import PRUNED, Exploration, explore
+from mavcg.accelerators.explore.exploration import PRUNED, explore
 from mavcg.accelerators.explore.objectives import read_objectives
 from mavcg.accelerators.explore.pareto import pareto_front
-from mavcg.accelerators.explore.space_file import read_space
 from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.workload import at_precision, workload_of
 from mavcg.accelerators.plans.request import PlanRequest, plan_network
@@ -23,25 +21,12 @@ from mavcg.errors import MavcgError
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.profiles.accelerators import accelerator_of
 from tests.conftest import examples
-from tests.mavcg.accelerators.explore.test_space_file import written
+from tests.mavcg.accelerators.explore.spaces import NETWORKS, WIDE, explored, space_of
 
-CONV = ConvLayer("conv", oc=24, ic=12, oh=14, ow=14, kh=3, kw=3, ih=14, iw=14, pads=(1, 1, 1, 1))
-STRIDED = ConvLayer("strided", oc=16, ic=3, oh=16, ow=16, kh=5, kw=5, ih=35, iw=35, stride=(2, 2))
-GROUPED = ConvLayer("grouped", oc=4, ic=4, oh=9, ow=9, kh=3, kw=3, ih=11, iw=11, groups=6)
-DENSE = ConvLayer("dense", oc=100, ic=300, oh=1, ow=1, kh=1, kw=1, ih=1, iw=1)
-NETWORKS = {"first": (STRIDED, CONV, CONV, DENSE), "second": (GROUPED, CONV)}
 MEMORIES = ("[1, 1, 1]", "[2, 4, 1]", "[4, 2, 4]", "[16, 16, 16]", "[3]", "[12]", "[64]", "[8, 8, 1]")
 ARRAYS = ("[1, 1]", "[4, 4]", "[8, 2]", "[16, 16]", "[64, 3]")
 MAPPINGS = ('[["IC"], ["OC"]]', '[["OW"], ["OC"]]', '[["OH"], ["KH"]]', '[["KW"], ["IC"]]')
 OBJECTIVES = ("latency,area,energy", "latency:first,latency:second,area", "traffic,area", "energy", "latency,bandwidth")
-
-
-def explored(
-    space: DesignSpace, objectives: str, prune: bool = True, store: ExplorationStore | None = None, **networks: Any
-) -> Exploration:
-    workload = workload_of(networks or NETWORKS)
-    with store or ExplorationStore(None) as kept:
-        return explore(space, workload, read_objectives(objectives, workload.networks), LocalEngine(), kept, prune)
 
 
 def planned_alone(point: Mapping[str, Any], network: tuple[ConvLayer, ...]) -> tuple[float, int] | None:
@@ -65,10 +50,6 @@ spaces = st.fixed_dictionaries(
         "precision": st.lists(st.sampled_from(['"f32"', '"f16"', '"i8"']), min_size=1, unique=True),
     }
 )
-
-
-def space_of(folder: Path, keys: Mapping[str, list[str]]) -> DesignSpace:
-    return read_space(written(folder, **{key: f"[{', '.join(values)}]" for key, values in keys.items()}))
 
 
 @pytest.mark.long
@@ -107,15 +88,6 @@ def test_every_point_is_as_planned_by_itself(tmp_path: Path, keys: Mapping[str, 
         values[number] = [figures_of_list.figures[key] for key in ("latency", "traffic", "area")]
     expected = [list(values)[i] for i in pareto_front(np.array(list(values.values())).reshape(-1, 3)).tolist()]
     assert list(whole.front) == expected
-
-
-WIDE = {
-    "mem_size": [f"[{k}, {k}, {k}]" for k in (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)],
-    "pe_len": ["[4, 4]", "[8, 8]", "[16, 16]"],
-    "pe_mapping": ['[["IC"], ["OC"]]', '[["KH"], ["KW"]]'],
-    "bandwidth": ["4", "64"],
-    "frequency": ["1"],
-}
 
 
 def test_bounds_leave_points_out(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
+from tests.mavcg.accelerators.explore.spaces import WIDE, space_of
 from tests.mavcg.file_limit import files_of_at_most
 
 PROGRAM = "from mavcg.cli import main; main()"

@@ -10,8 +10,7 @@ from mavcg.accelerators.explore.space_file import read_space
 from mavcg.accelerators.explore.workload import workload_of
 from mavcg.cost.traffic import no_reload
 from mavcg.hardware.technology import interpolate
-from tests.mavcg.accelerators.explore.test_exploration import DENSE, explored
-from tests.mavcg.accelerators.explore.test_space_file import written
+from tests.mavcg.accelerators.explore.spaces import DENSE, explored, written
 
 
 def test_area_is_units_and_memories(tmp_path: Path) -> None:

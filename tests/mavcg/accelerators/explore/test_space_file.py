@@ -7,21 +7,7 @@ import pytest
 from mavcg.accelerators.explore.space_file import read_space
 from mavcg.errors import MavcgError
 from mavcg.profiles.accelerators import accelerator_of
-
-PLAIN = {
-    "mem_size": "[64, 32, 64]",
-    "pe_len": "[8, 8]",
-    "pe_mapping": '[["IC"], ["OC"]]',
-    "bandwidth": "10",
-    "frequency": "1.0",
-}
-
-
-def written(folder: Path, text: str = "", **keys: str) -> Path:
-    path = folder / "space.toml"
-    lines = [f"{key} = {value}" for key, value in (PLAIN | keys).items() if value]
-    path.write_text("\n".join([text, "[accelerator]", *lines]) + "\n")
-    return path
+from tests.mavcg.accelerators.explore.spaces import PLAIN, written
 
 
 @pytest.mark.parametrize(

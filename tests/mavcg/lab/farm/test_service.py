@@ -26,7 +26,7 @@ from mavcg.lab.connections.check_scheduler import check_scheduler, farm_security
 from mavcg.lab.connections.token import make_token, token_path
 from mavcg.lab.jobs.dask_engine import DaskEngine
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster, started
-from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
+from tests.mavcg.accelerators.explore.spaces import WIDE, space_of
 from tests.mavcg.cli.planted import MARK, plant_modules
 
 pytest.importorskip("distributed")

@@ -15,7 +15,7 @@ from mavcg.lab.jobs.dask_engine import DaskEngine, check_workers
 from mavcg.lab.jobs.engine import LocalEngine
 from tests.mavcg.accelerators.explore.dask_cluster import cluster
 from tests.mavcg.accelerators.explore.explored import content, explored_by
-from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
+from tests.mavcg.accelerators.explore.spaces import WIDE, space_of
 
 pytest.importorskip("distributed")
 
