@@ -7,9 +7,12 @@ Kernels with several such numbers, or strides, are those of run_words.py.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from mavcg.kernels.block_weights.spec import BlockProduct
+from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.int8.means import QMeanSpec
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
@@ -24,24 +27,16 @@ _Merged = tuple[KernelSpec, bool]
 _Merge = Callable[[KernelSpec, KernelSpec, int, int], _Merged | None]  # merge_by_length of a class of specs
 
 
-def _mean(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
-    assert isinstance(long, QMeanSpec) and isinstance(short, QMeanSpec)
-    counts = long.reduced.shape[0], short.reduced.shape[0]
+def _nest(long: KernelSpec, short: KernelSpec, most: int, length: int, *, name: str) -> _Merged | None:
+    """A nest that counts indices in its outermost loop. name: of the field with the nest."""
+    nests: tuple[Nest, Nest] = getattr(long, name), getattr(short, name)
+    counts = nests[0].shape[0], nests[1].shape[0]
     per_index = per_index_of(*counts, most, length)
-    resized = replace(short.reduced, shape=(counts[0], *short.reduced.shape[1:]))
-    if not per_index or replace(short, reduced=resized) != long:
+    resized: dict[str, Any] = {name: replace(nests[1], shape=(counts[0], *nests[1].shape[1:]))}
+    if not per_index or replace(short, **resized) != long:
         return None
-    return replace(long, per_index=per_index), True
-
-
-def _extremes(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
-    assert isinstance(long, Extremes) and isinstance(short, Extremes)
-    counts = long.nest.shape[0], short.nest.shape[0]
-    per_index = per_index_of(*counts, most, length)
-    resized = replace(short.nest, shape=(counts[0], *short.nest.shape[1:]))
-    if not per_index or replace(short, nest=resized) != long:
-        return None
-    return replace(long, per_index=per_index), True
+    counted: dict[str, Any] = {"per_index": per_index}
+    return replace(long, **counted), True
 
 
 def _dynamic_range(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
@@ -137,11 +132,11 @@ _MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
     {
         BlockProduct: _block_product,
         DynamicRange: _dynamic_range,
-        Extremes: _extremes,
+        Extremes: partial(_nest, name="nest"),
         PadBorder: _border,
         Pool: _pool,
         QAvgPoolSpec: _pool,
-        QMeanSpec: _mean,
+        QMeanSpec: partial(_nest, name="reduced"),
         ScatterSpec: _scatter,
         TransposeSpec: _transpose,
     }
