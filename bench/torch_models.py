@@ -9,6 +9,7 @@ parameters are those in the state dicts.
 """
 
 import sys
+from typing import Any
 
 import torch
 from torch import nn
@@ -138,7 +139,7 @@ class EfficientNetLite0(nn.Module):
         return self._fc(nn.functional.adaptive_avg_pool2d(relu6(self._bn1(self._conv_head(x))), 1).flatten(1))
 
 
-NETWORKS = {"mobilenet_v2": MobileNetV2, "efficientnet_lite0": EfficientNetLite0}
+NETWORKS: dict[str, Any] = {"mobilenet_v2": MobileNetV2, "efficientnet_lite0": EfficientNetLite0}
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from mavcg.accelerators.explore.tilings import SearchKey
 from mavcg.accelerators.explore.workload import Workload, workload_of
 from mavcg.accelerators.plans.request import read_layers
 from mavcg.graph.networks import NAMES
-from mavcg.lab.jobs.engine import Engine, tasks_of
+from mavcg.lab.jobs.engine import Engine, LocalEngine, tasks_of
 from mavcg.lab.jobs.forked_engine import ForkedEngine
 
 OBJECTIVES = "latency,area,energy"
@@ -52,7 +52,7 @@ frequency = [0.25, 0.5, 1, 1.5, 2]
 
 
 @dataclass
-class TimingEngine:
+class TimingEngine(LocalEngine):
     """Searches in this process.
 
     rounds: CPU seconds of every search, by round; between: CPU seconds of everything else.

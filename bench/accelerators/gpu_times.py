@@ -4,6 +4,7 @@ import statistics
 from typing import Any
 
 from bench.accelerators.gpu_driver import Driver
+from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer
 from mavcg.accelerators.gpu.kernel_search import FoundKernel
 from mavcg.accelerators.gpu.layer_source import launches_of
@@ -34,7 +35,7 @@ def graph_ms(torch: Any, call: Any) -> float:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / LAUNCHES)
-    return statistics.median(times)
+    return float(statistics.median(times))
 
 
 def own_ms(torch: Any, driver: Driver, candidate: FoundKernel, cubin: bytes) -> float:
@@ -70,7 +71,7 @@ def buffer_bytes(candidate: FoundKernel) -> dict[str, int]:
     sizes = {"input": channels * conv.ih * conv.iw}
     sizes["output"] = -(-conv.groups * conv.oc // pack) * 4 * conv.oh * conv.ow
     if layer.kind == "conv":
-        if hasattr(kernel, "weight_words"):
+        if isinstance(kernel, ConvKernel):
             sizes["weights"] = conv.groups * kernel.oc_tiles * kernel.reductions * kernel.weight_words * 4
         else:
             sizes["weights"] = conv.groups * conv.oc * layer.ic_words * conv.kh * conv.kw * 4

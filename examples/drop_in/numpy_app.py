@@ -59,7 +59,7 @@ def start(result: str, more: dict[str, str]) -> Any:
     command = [sys.executable, __file__, "--worker", result]
     environment = {"OMP_NUM_THREADS": "1", **os.environ, **more}
     process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    if process.stdout.readline() != "ready\n":
+    if not process.stdout or process.stdout.readline() != "ready\n":
         sys.exit(f"{' '.join(command)}: failed")
     return process
 

@@ -7,6 +7,7 @@ bytes after the header are the text that it prints.
 import gzip
 import lzma
 import random
+from collections.abc import Callable
 
 from fuzz.mutation import mutator
 from fuzz.mutation.lines import changed_lines
@@ -23,14 +24,12 @@ def _change(source: random.Random, data: bytes) -> bytes:
     from bench.fuzz_mutations import words
 
     if data.startswith(b"\x1f\x8b\x08") or data.startswith(b"\xfd7zXZ\0"):
-        packed_by = gzip if data[0] == 0x1F else lzma
+        compress: Callable[[bytes], bytes] = gzip.compress if data[0] == 0x1F else lzma.compress
         try:
-            text = packed_by.decompress(data)
+            text = gzip.decompress(data) if data[0] == 0x1F else lzma.decompress(data)
         except (OSError, EOFError, lzma.LZMAError) as error:
             raise ValueError(str(error)) from None
-        return packed_by.compress(
-            changed_lines(source, text.decode("latin-1"), _WORDS.split()).encode("latin-1", "replace")
-        )
+        return compress(changed_lines(source, text.decode("latin-1"), _WORDS.split()).encode("latin-1", "replace"))
     head, text = data[:_HEADER_BYTES], data[_HEADER_BYTES:]
     if source.random() < 0.3:
         return words(source, head) + text
