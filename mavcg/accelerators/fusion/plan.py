@@ -12,10 +12,9 @@ from mavcg.accelerators.fusion.path_exact import cheapest_path
 from mavcg.accelerators.fusion.path_heuristics import greedy_path, paper_path, unfused_path
 from mavcg.accelerators.fusion.path_instance import ChosenPath, PathInstance, PricedGroup
 from mavcg.accelerators.fusion.templates import FusionTemplate
-from mavcg.accelerators.groups import FusedGroup, FusionPlan
+from mavcg.accelerators.groups import FusedGroup, FusionPlan, GroupTooLarge
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
-from mavcg.errors import MavcgError
 
 MOST_SCREENED = 64  # maximum groups of template "whole" that pass a screening
 SEARCHES: Mapping[str, Callable[[PathInstance], ChosenPath]] = {
@@ -75,7 +74,7 @@ def choose_fusion(
 
     screen: costs that are faster to compute, such as modelled costs before simulation. Groups that these costs do not
     rate below their nodes unfused are left out. Of the groups that fit on chip whole, the MOST_SCREENED with the
-    largest gain are kept. Raises: MavcgError for a node that does not fit on chip by itself with any tile.
+    largest gain are kept. Raises: GroupTooLarge for a node that does not fit on chip by itself with any tile.
     """
     seconds: dict[str, float] = {}
     start = _cpu_seconds()
@@ -100,7 +99,7 @@ def choose_fusion(
         cost = costs.cost(graph, names)
         if cost is None and len(names) == 1:
             node = facts.nodes[names[0]]
-            raise MavcgError(
+            raise GroupTooLarge(
                 f"{node.origin or node.name} ({node.kind}): not even its smallest tile fits on chip of "
                 f"{target.name}; give a target with larger buffers"
             )

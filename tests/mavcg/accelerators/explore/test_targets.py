@@ -82,6 +82,17 @@ def explored(
         return explore_targets(space, models, words, LocalEngine(), kept, prune)
 
 
+@pytest.mark.parametrize("search", ["none", "greedy"])
+def test_a_target_on_which_a_node_does_not_fit_is_infeasible(
+    tmp_path: Path, models: Mapping[str, str], search: str
+) -> None:
+    text = f'[target]\nbase = "zu2"\nweight_bytes = [288, 196608]\nsearch = "{search}"\n'
+
+    small, large = explored(tmp_path, {"first": models["first"]}, "latency", prune=False, text=text).states
+
+    assert small == "infeasible" and large != "infeasible"
+
+
 @pytest.mark.long
 def test_every_target_is_as_built_by_itself(tmp_path: Path, models: Mapping[str, str]) -> None:
     whole = explored(tmp_path, models, "latency,macs,memory", prune=False)

@@ -13,6 +13,7 @@ from mavcg.accelerators.fusion.plan import FusionChoices, accelerator_edges, cho
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.fusion.tiling import best_tile, paper_tile, whole_tile
 from mavcg.accelerators.fusion.work import group_work
+from mavcg.accelerators.groups import GroupTooLarge
 from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import XGraph, XNode
@@ -166,7 +167,7 @@ def test_weights_are_loaded_again_where_they_do_not_stay(graph: XGraph) -> None:
 def test_what_does_not_fit_is_refused(graph: XGraph, tmp_path: Path) -> None:
     tiny = IsaTarget(**{**ZU2.__dict__, "input_bytes": 256, "output_bytes": 256})
 
-    with pytest.raises(MavcgError, match="not even its smallest tile fits"):
+    with pytest.raises(GroupTooLarge, match="not even its smallest tile fits"):
         choose_fusion(graph, tiny, read_templates(), ModelledGroupCosts(tiny))
 
 
