@@ -2,15 +2,15 @@
 
 The engine (csrc/engine_shape.c) reads each length from an axis of an input, computes all counts of the program from the
 lengths, once for each change, and compares every axis of the inputs with them. Steps and operands have numbers of
-counts. `add_counts` in the tables is generated: the counts of specs/count.py as C.
+counts. `add_counts` in the tables is generated: the counts of graph/counts.py as C.
 """
 
 from collections.abc import Iterable
 from itertools import chain
 
 from mavcg.errors import MavcgError
+from mavcg.graph.counts import Count, CountProduct, CountSum, Length, extent_of, lengths_in, text_of
 from mavcg.runtime.coreset import c_array
-from mavcg.specs.count import Count, CountProduct, CountSum, Length, extent_of, lengths_in, text_of
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string
 
@@ -32,7 +32,7 @@ def counts_of(program: Program) -> tuple[Count, ...]:
 def check_counts(program: Program) -> None:
     """Raise MavcgError unless every count is that of the plan at the longest lengths, and at least 1 at the shortest.
 
-    As counts grow with each length (specs/count.py), no run has more rows or larger tensors than were planned.
+    As counts grow with each length (graph/counts.py), no run has more rows or larger tensors than were planned.
     """
     for tensor in (*program.inputs, *program.outputs):
         if tensor.axes and len(tensor.axes) != len(tensor.type.shape):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mavcg.graph import DTYPES
-from mavcg.specs.count import product_of, text_of
+from mavcg.graph.counts import product_of, text_of
 from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_identifier, comment
 

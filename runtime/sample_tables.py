@@ -4,6 +4,7 @@
 """
 
 from mavcg.graph import TensorType
+from mavcg.graph.counts import Dimension, Length
 from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_tables
@@ -12,7 +13,6 @@ from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
-from mavcg.specs.count import Dimension, Length
 from mavcg.specs.model_program import (
     OperandAddress,
     Program,

@@ -8,13 +8,13 @@ from mavcg.choose.lengths.sampled_graphs import SampledGraphs, sampled_graphs
 from mavcg.choose.lengths.samples import Lengths
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.counts import Dimension
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import dimension_name, import_model
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.sizes import BoundedShapes, Range, Shape
 from mavcg.passes.graph.states import pair_states, without_counts
-from mavcg.specs.count import Dimension
 
 
 def read_graph(request: ModelRequest, name: str, loops: bool) -> Graph:

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.graph import Node, TensorType
+from mavcg.graph.counts import Count
 from mavcg.ops.op import Attr, Operator, TypedNode
-from mavcg.specs.count import Count
 
 OUTSIDE = -1  # in place of a loop's number: the graph itself
 MOST_TRIPS = (1 << 31) - 1  # of a loop, as in runtime/program_check.py

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType
+from mavcg.graph.counts import Count
 from mavcg.graph.layout import dense_strides
 from mavcg.hardware.machine import Machine as Machine
-from mavcg.specs.count import Count
 from mavcg.specs.packed_constant import WHOLE_WEIGHTS, PackedConstant, WeightParts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import F32_BYTES as F32_BYTES
@@ -89,7 +89,7 @@ class Operand:
     alignment of a constant, in bytes. workspace_bytes: size of the memory that all steps of the node share, which is
     uninitialised at first. offset: from the beginning of the tensor, constant or workspace, in bytes. fault_word: True
     for the 32 bits of a run that a kernel sets to 1 if an index of the input is out of range. count: for 32 bits
-    with a number that follows from the lengths of a run (specs/count.py).
+    with a number that follows from the lengths of a run (graph/counts.py).
     """
 
     tensor: str = ""

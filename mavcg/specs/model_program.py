@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mavcg.graph import TensorType
-from mavcg.specs.count import Count, Dimension
+from mavcg.graph.counts import Count, Dimension
 
 # The copies of a state that an operand may address: its only one, the one that the run reads, the one that it writes.
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2

@@ -1,7 +1,7 @@
 """Kernels for any lengths of a model's bounded dimensions, such as its tokens (docs/lengths.md).
 
 A graph has fixed shapes, and lowering makes kernels for them. Here a model is read for a sample of lengths, and what
-its graphs and kernels have in common becomes one program, whose lengths are counts (mavcg/specs/count.py):
+its graphs and kernels have in common becomes one program, whose lengths are counts (mavcg/graph/counts.py):
 
     sampled_graphs   the file for several lengths -> graphs that differ in lengths only, and the counts of all axes
         samples          for which lengths, and which count has the numbers that were seen there

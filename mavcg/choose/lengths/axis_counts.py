@@ -13,7 +13,7 @@ from itertools import combinations
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
-from mavcg.specs.count import Count, Length, product_of, quotient_of, sum_of, value_at
+from mavcg.graph.counts import Count, Length, product_of, quotient_of, sum_of, value_at
 
 AxisCounts = tuple[Count, ...]
 Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason

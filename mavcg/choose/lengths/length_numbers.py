@@ -13,8 +13,8 @@ import numpy as np
 
 from mavcg.choose.lengths.samples import Lengths, ReadGraph, kernel_samples
 from mavcg.graph import Array, Graph, Node, TensorType
+from mavcg.graph.counts import Dimension, Length
 from mavcg.ops import make_node
-from mavcg.specs.count import Dimension, Length
 from mavcg.specs.model_program import OperandAddress, Program
 
 

@@ -17,7 +17,7 @@ from mavcg.choose.lengths.run_words import merge_by_words
 from mavcg.choose.lengths.samples import Lengths, dimensions_text, remedy_text
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.errors import MavcgError
-from mavcg.specs.count import Count, Dimension, product_of, value_at
+from mavcg.graph.counts import Count, Dimension, product_of, value_at
 from mavcg.specs.kernel import Array, KernelSpec, Operand
 from mavcg.specs.packed_constant import PackedConstant
 

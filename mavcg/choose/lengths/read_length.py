@@ -11,6 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from mavcg.graph.counts import Count, product_of, quotient_of, sum_of
 from mavcg.kernels.block_weights.spec import BlockProduct
 from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
@@ -20,7 +21,6 @@ from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.run_indices import ScatterSpec
 from mavcg.kernels.tensor.transpose import TransposeSpec
-from mavcg.specs.count import Count, product_of, quotient_of, sum_of
 from mavcg.specs.kernel import KernelSpec
 
 _Merged = tuple[KernelSpec, bool]

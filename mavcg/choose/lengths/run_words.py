@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 
 from mavcg.choose.lengths.samples import Lengths, fit_count
+from mavcg.graph.counts import Count, Dimension, product_of, quotient_of, sum_of, value_at
 from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.builder.nest import NestKernel
 from mavcg.kernels.tensor.copies import CopySpec
@@ -18,7 +19,6 @@ from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.transpose import TransposeSpec
-from mavcg.specs.count import Count, Dimension, product_of, quotient_of, sum_of, value_at
 from mavcg.specs.kernel import KernelSpec
 
 # The integers of a spec that its kernel can read in a run: paths, or the beginnings of paths.

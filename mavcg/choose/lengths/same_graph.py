@@ -7,7 +7,7 @@ from mavcg.choose.lengths.axis_counts import POOLS, AxisCounts, ShapeSample
 from mavcg.choose.lengths.samples import Lengths, dimensions_text, lengths_text, remedy_text
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
-from mavcg.specs.count import Count, Dimension, value_at
+from mavcg.graph.counts import Count, Dimension, value_at
 
 _COPIES = ("broadcast_to", "slice")  # operators that a length of 1 may have no use for, and then are not in the graph
 

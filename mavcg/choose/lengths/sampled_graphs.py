@@ -23,7 +23,7 @@ from mavcg.choose.lengths.samples import (
 )
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.specs.count import Count, Dimension
+from mavcg.graph.counts import Count, Dimension
 
 _LOOPS = ("loop_state", "loop_stack")  # operators with the number of iterations of their loop
 

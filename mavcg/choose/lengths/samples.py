@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 from mavcg.graph import Graph
-from mavcg.specs.count import Count, Dimension, Length, product_of, value_at
+from mavcg.graph.counts import Count, Dimension, Length, product_of, value_at
 
 Lengths = Mapping[str, int]
 ReadGraph = Callable[[Lengths], Graph]

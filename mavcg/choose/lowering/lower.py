@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from mavcg.graph import Graph, Node
+from mavcg.graph.counts import Count, text_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.conv2d import IM2ROW, im2row_choices, im2row_steps
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winograd_steps
@@ -13,7 +14,6 @@ from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border
 from mavcg.memory.storage import Storage, assign_storage
 from mavcg.ops.loops import LoopRange
-from mavcg.specs.count import Count, text_of
 from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.specs.packed_constant import PackedConstant
 

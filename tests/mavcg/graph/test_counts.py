@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.specs.count import (
+from mavcg.graph.counts import (
     Count,
     CountSum,
     Dimension,

@@ -10,7 +10,7 @@ import pytest
 
 import mavcg as package
 from mavcg.errors import MavcgError
-from mavcg.specs.count import Dimension
+from mavcg.graph.counts import Dimension
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -6,9 +6,9 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
+from mavcg.graph.counts import Count, CountQuotient, Dimension, Length, product_of, quotient_of, sum_of
 from mavcg.runtime.model_header import header_text
 from mavcg.runtime.program_check import check_program
-from mavcg.specs.count import Count, CountQuotient, Dimension, Length, product_of, quotient_of, sum_of
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from tests.runtime.engine.conftest import CONSTANTS, HERE, SCRATCH, Build
 from tests.runtime.engine.test_engine import ASAN, Run

@@ -13,11 +13,11 @@ from mavcg.choose.lengths.length_numbers import length_input
 from mavcg.choose.lengths.sampled_graphs import sampled_graphs
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.graph import DTYPES, Graph
+from mavcg.graph.counts import Dimension, value_at
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
-from mavcg.specs.count import Dimension, value_at
 from mavcg.specs.kernel import Machine, Packing, Step
 from mavcg.specs.packed_constant import constant_array
 from tests.kernels.conftest import Compiled, host_machines

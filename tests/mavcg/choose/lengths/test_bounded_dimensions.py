@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.specs.count import Dimension
+from mavcg.graph.counts import Dimension
 from tests.conftest import NO_SHRINKING, examples
 
 onnx = pytest.importorskip("onnx")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.specs.count import Dimension
+from mavcg.graph.counts import Dimension
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.specs.count import Dimension
+from mavcg.graph.counts import Dimension
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

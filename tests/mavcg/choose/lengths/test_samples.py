@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from mavcg.choose.lengths.samples import fit_count
-from mavcg.specs.count import Count, Dimension, Length, product_of, quotient_of, sum_of, value_at
+from mavcg.graph.counts import Count, Dimension, Length, product_of, quotient_of, sum_of, value_at
 
 A, B = Length("a"), Length("b")
 DIMENSIONS = (Dimension("a", 1, 5), Dimension("b", 2, 4))
