@@ -10,8 +10,8 @@ from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import MemoryPlan
 from mavcg.graph import Graph
 from mavcg.memory.arena import Arena
+from mavcg.memory.locations import Storage
 from mavcg.memory.row_segments import RowDivision
-from mavcg.memory.storage import Storage
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan

@@ -2,5 +2,5 @@
 
 Where the next thing goes:
 
-- Tensor that need not be moved: storage.py (docs/design/kernels.md).
+- Tensor that need not be moved: storage.py (docs/design/kernels.md); what the stages after it read: locations.py.
 """

@@ -13,7 +13,7 @@ from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.matmul import QMatMul
 from mavcg.kernels.int8.specs import QConv2d, QDepthwise
 from mavcg.kernels.tensor.softmax import Softmax
-from mavcg.memory.storage import Storage
+from mavcg.memory.locations import Storage
 from mavcg.specs.kernel import View
 from mavcg.specs.row_kernel import RowKernel, transpose_image
 

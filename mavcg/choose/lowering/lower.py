@@ -12,7 +12,8 @@ from mavcg.kernels.int8.conv2d import IM2ROW, im2row_choices, im2row_steps
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winograd_steps
 from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border
-from mavcg.memory.storage import Storage, assign_storage
+from mavcg.memory.locations import Storage
+from mavcg.memory.storage import assign_storage
 from mavcg.ops.loops import LoopRange
 from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.specs.packed_constant import PackedConstant

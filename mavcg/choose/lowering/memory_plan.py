@@ -9,7 +9,7 @@ import numpy as np
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.graph import DTYPES
 from mavcg.memory.arena import ALIGNMENT, Arena, Lifetime, align_size, place_buffers
-from mavcg.memory.storage import lifetimes_of
+from mavcg.memory.locations import lifetimes_of
 from mavcg.specs.kernel import Array, Operand
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.packed_constant import PackedConstant

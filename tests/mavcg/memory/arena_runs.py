@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES
 from mavcg.memory.arena import Lifetime, place_buffers
-from mavcg.memory.storage import Storage, lifetimes_of
+from mavcg.memory.locations import Storage, lifetimes_of
 from mavcg.reference import evaluate
 
 Array = NDArray[Any]
