@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from mavcg.graph import Graph
 from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.memory.locations import Storage, lifetimes_of
-from mavcg.memory.order_search import STATES, OrderProblem, least_peak_order, peak_of
+from mavcg.memory.order_problem import OrderProblem, peak_of
+from mavcg.memory.order_search import STATES, least_peak_order
 from mavcg.memory.storage import IN_PLACE, assign_storage
 
 PLACED_NODES = 2_000  # node limit of the search for offsets, for each of two orders

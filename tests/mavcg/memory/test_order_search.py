@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.memory import order_search
-from mavcg.memory.order_search import OrderProblem, least_peak_order, peak_of
+from mavcg.memory import beam_search
+from mavcg.memory.order_problem import OrderProblem, peak_of
+from mavcg.memory.order_search import least_peak_order
 from tests.conftest import examples
 
 
@@ -102,8 +103,8 @@ def beam_by_definition(problem: OrderProblem, width: int) -> tuple[int, ...]:
 @given(problems(most=10), st.integers(1, 5))
 def test_the_beam_is_that_of_its_definition(problem: OrderProblem, width: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order_search, "BEAM", width)
-        assert order_search.beam_search(problem) == beam_by_definition(problem, width)
+        patch.setattr(beam_search, "BEAM", width)
+        assert beam_search.beam_search(problem) == beam_by_definition(problem, width)
 
 
 class CountedProblem(OrderProblem):
@@ -131,10 +132,10 @@ def recurrent(steps: int) -> OrderProblem:
 
 
 def test_the_work_of_the_beam_is_linear_in_the_number_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_search, "BEAM", 8)
+    monkeypatch.setattr(beam_search, "BEAM", 8)
     counts = []
     for steps in (20, 40, 80):
         CountedProblem.steps, plain = 0, recurrent(steps)
-        order_search.beam_search(CountedProblem(plain.sizes, plain.touched, plain.before))
+        beam_search.beam_search(CountedProblem(plain.sizes, plain.touched, plain.before))
         counts.append(CountedProblem.steps)
     assert counts[2] - counts[1] <= 2.05 * (counts[1] - counts[0]), counts
