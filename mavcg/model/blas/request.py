@@ -1,19 +1,41 @@
-"""Options of `mavcg blas build` as a BlasRequest: names are resolved, bad values refused by name."""
+"""The request for a BLAS library: options of `mavcg blas build` with names resolved, bad values refused by name."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.board import HOST
-from mavcg.hardware.feature_levels import parse_levels
+from mavcg.hardware.board import HOST, Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.feature_levels import MODELLED_LEVELS, parse_levels
 from mavcg.hosts.host import find_board, measured_host_board
-from mavcg.model.blas.library import BlasRequest, check_output
 from mavcg.objects.elf import open_elf
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
 _MACHINES = {"aarch64": "EM_AARCH64", "x86_64": "EM_X86_64"}
+
+
+@dataclass(frozen=True)
+class BlasRequest:
+    """Everything that a BLAS library depends on.
+
+    board: for whose caches the blocks are planned. ilp64: integers are 64-bit in routines whose names have no suffix.
+    soname: None for the file's name. next_library: library of the other routines, loaded together with this one.
+    levels: of LEVELS, the feature levels of cores that get versions (kernel_levels.py).
+    """
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    board: Board | None = None
+    ilp64: bool = False
+    soname: str | None = None
+    next_library: Path | None = None
+    strip: bool = False
+    workers: int = field(default_factory=default_workers)
+    levels: str = MODELLED_LEVELS
 
 
 @dataclass(frozen=True)
@@ -61,7 +83,7 @@ def make_blas_request(output: Path, options: BlasOptions, next_library: Path | N
         )
     if output.suffix != ".so" and ".so." not in output.name:
         raise MavcgError(f"-o {output}: a BLAS is a shared library; name one, such as -o libmavcg_blas.so")
-    check_output(output)
+    _check_output(output)
     if next_library is not None:
         _check_next(next_library, library_target, is_host=options.board == HOST)
     soname = options.soname or (next_library.name if next_library is not None else None)
@@ -79,6 +101,14 @@ def make_blas_request(output: Path, options: BlasOptions, next_library: Path | N
         options.jobs or default_workers(),
         parse_levels(options.versions),
     )
+
+
+def _check_output(path: Path) -> None:
+    """Raise MavcgError if the library cannot be written there."""
+    if path.is_dir():
+        raise MavcgError(f"-o {path}: is a folder; name a file in it")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise MavcgError(f"-o {path}: the folder {path.parent} does not exist or is not writable; name another output")
 
 
 def _check_next(library: Path, target: Target, is_host: bool) -> None:

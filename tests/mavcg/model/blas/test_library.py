@@ -9,7 +9,7 @@ import pytest
 from mavcg.choose.tiles.blas_blocks import plan_blas_blocks
 from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.hardware.core import GENERIC
-from mavcg.model.blas.library import product_tiles
+from mavcg.model.blas.kernels import product_tiles
 from mavcg.objects.elf import exported_symbols
 from mavcg.profiles.load import cores_for, load_boards
 from mavcg.runtime.machines import machines_for
