@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from mavcg.errors import MavcgError
-from mavcg.graph.counts import Count, CountProduct, CountSum, Length, extent_of, lengths_in, text_of
+from mavcg.graph.counts import Count, CountProduct, CountSum, Length, extent_of, is_symbolic, lengths_in, text_of
 from mavcg.runtime.coreset import c_array
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string
@@ -21,7 +21,7 @@ _MOST_COUNT = (1 << 31) - 1  # counts are words of 32 bits, and rows have 31
 def counts_of(program: Program) -> tuple[Count, ...]:
     """Return the counts that a run needs, each once, in the order of their numbers in the tables."""
     used = chain(
-        (axis for t in (*program.inputs, *program.outputs) for axis in t.axes if not isinstance(axis, int)),
+        (axis for t in (*program.inputs, *program.outputs) for axis in t.axes if is_symbolic(axis)),
         (step.row_count for step in program.steps),
         (loop.trip_count for loop in program.loops),
         (operand.count for step in program.steps for operand in step.operands),

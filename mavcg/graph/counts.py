@@ -96,6 +96,11 @@ def quotient_of(count: Count, divisor: int) -> Count:
     return CountQuotient(count, divisor) if divisor > 1 else count
 
 
+def is_symbolic(count: Count) -> bool:
+    """Return True for a count that follows from the lengths of a run; False for one that is the same in all runs."""
+    return not isinstance(count, int)
+
+
 def value_at(count: Count, lengths: Mapping[str, int]) -> int:
     """Return a count at some lengths of the dimensions, by name."""
     match count:

@@ -137,14 +137,14 @@ def _scalar(kind: str, value: Any) -> bool | int | float | str | None:
     """Return the value as this kind; None if it is of another kind."""
     if isinstance(value, np.generic):
         value = value.item()
-    if kind == "bool":
-        # Files store bool as 0 and 1.
-        return bool(value) if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)) else None
-    if kind == "str":
-        return value if isinstance(value, str) else None
-    if isinstance(value, bool) or not isinstance(value, int if kind == "int" else int | float):
-        return None
-    return value if kind == "int" else float(value)
+    match kind, value:
+        case "bool", int() if value in (0, 1):  # files store bool as 0 and 1
+            return bool(value)
+        case ("str", str() as plain) | ("int", int() as plain) if not isinstance(value, bool):
+            return plain
+        case "float", int() | float() if not isinstance(value, bool):
+            return float(value)
+    return None
 
 
 def verify(graph: Graph) -> None:

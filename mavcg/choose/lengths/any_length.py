@@ -17,6 +17,7 @@ from mavcg.choose.lowering.context_memory import without_state_copies
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.graph.counts import is_symbolic
 from mavcg.ops.loops import LoopRange
 from mavcg.specs.kernel import Packing
 from mavcg.specs.model_program import Program
@@ -92,10 +93,10 @@ def _with_trips(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mappi
         count = fit_count(trips, sampled.samples, sampled.dimensions) if same else None
         if count is None:
             raise step_refusal(most.steps[begin], sampled.dimensions, "it is in another loop at other lengths")
-        counted[loop] = replace(loop, trip_count=None if isinstance(count, int) else count)
+        counted[loop] = replace(loop, trip_count=count if is_symbolic(count) else None)
     return counted
 
 
 def _if_counted(axes: AxisCounts) -> AxisCounts:
     """Return the counts of a tensor's axes; () for one of fixed shape."""
-    return () if all(isinstance(axis, int) for axis in axes) else axes
+    return axes if any(map(is_symbolic, axes)) else ()

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
-from mavcg.graph.counts import Count, Length, product_of, quotient_of, sum_of, value_at
+from mavcg.graph.counts import Count, Length, is_symbolic, product_of, quotient_of, sum_of, value_at
 
 AxisCounts = tuple[Count, ...]
 Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason
@@ -183,10 +183,10 @@ def _multiples(
     node: Node, longest: int, samples: Sequence[ShapeSample], counts: Mapping[str, AxisCounts]
 ) -> Iterator[Count]:
     """Yield the multiples of the lengths of a node's inputs, and of their products, then of all others."""
-    own = [count for name in node.inputs for count in counts.get(name, ()) if not isinstance(count, int)]
+    own = [count for name in node.inputs for count in counts.get(name, ()) if is_symbolic(count)]
     pairs = [product_of(*pair) for pair in combinations(dict.fromkeys(own), 2)]
     every = [Length(name) for name in samples[0].lengths]
-    seen = [count for axes in counts.values() for count in axes if not isinstance(count, int)]
+    seen = [count for axes in counts.values() for count in axes if is_symbolic(count)]
     for count in dict.fromkeys((*own, *pairs, *every, *seen)):
         unit = value_at(count, samples[0].lengths)
         if unit and longest % unit == 0:

@@ -108,12 +108,13 @@ def _is_column(spec: KernelSpec) -> TypeGuard[RowKernel]:
 
 def _single_rows(spec: KernelSpec, count: int) -> KernelSpec:
     """Return the spec with the loop over `count` indices apart from the loops inside, if it counts rows by a nest."""
-    if isinstance(spec, NestKernel) and spec.nest.shape[0] % count == 0:
-        return replace(spec, nest=_single(spec.nest, count))  # type: ignore[call-arg]
-    if isinstance(spec, FlatIndexSpec | ResampleSpec) and spec.nest.shape[0] % count == 0:
-        return replace(spec, nest=_single(spec.nest, count))
-    if isinstance(spec, QMeanSpec) and spec.kept.shape[0] % count == 0:
-        return replace(spec, kept=_single(spec.kept, count))
+    match spec:
+        case NestKernel() if spec.nest.shape[0] % count == 0:
+            return replace(spec, nest=_single(spec.nest, count))  # type: ignore[call-arg]
+        case FlatIndexSpec() | ResampleSpec() if spec.nest.shape[0] % count == 0:
+            return replace(spec, nest=_single(spec.nest, count))
+        case QMeanSpec() if spec.kept.shape[0] % count == 0:
+            return replace(spec, kept=_single(spec.kept, count))
     return spec
 
 
@@ -138,12 +139,13 @@ def _resize(spec: KernelSpec, most: int, length: int, among: Sequence[str] | Non
 
 
 def _with_count(value: View | Nest | Lines | Sequence[int] | None, most: int, length: int) -> object:
-    if value is None:
-        return None
-    if isinstance(value, Lines):
-        return replace(value, count=value.count // most * length)
-    if isinstance(value, Nest | View):
-        return replace(value, shape=_with_first(value.shape, most, length))
+    match value:
+        case None:
+            return None
+        case Lines():
+            return replace(value, count=value.count // most * length)
+        case Nest() | View():
+            return replace(value, shape=_with_first(value.shape, most, length))
     return _with_first(value, most, length)
 
 
@@ -158,12 +160,12 @@ def plain_spec(spec: KernelSpec) -> KernelSpec:
     """Return the spec with strides along dimensions of length 1, which have no meaning, as 0."""
     plain: dict[str, object] = {}
     for name in _COUNTED.get(type(spec), ()):
-        value = getattr(spec, name)
-        if isinstance(value, View):
-            plain[name] = replace(value, strides=_meaningful(value.shape, value.strides))
-        elif isinstance(value, Nest):
-            strides = tuple(_meaningful(value.shape, strides) for strides in value.strides)
-            plain[name] = replace(value, strides=strides)
+        match getattr(spec, name):
+            case View() as view:
+                plain[name] = replace(view, strides=_meaningful(view.shape, view.strides))
+            case Nest() as nest:
+                strides = tuple(_meaningful(nest.shape, strides) for strides in nest.strides)
+                plain[name] = replace(nest, strides=strides)
     if isinstance(spec, MatMul | QMatMul):
         for name in MATRIX_STRIDES:
             if (own := getattr(spec, name, None)) is not None:

@@ -17,7 +17,7 @@ from mavcg.choose.lengths.run_words import merge_by_words
 from mavcg.choose.lengths.samples import Lengths, dimensions_text, remedy_text
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.errors import MavcgError
-from mavcg.graph.counts import Count, Dimension, product_of, value_at
+from mavcg.graph.counts import Count, Dimension, is_symbolic, product_of, value_at
 from mavcg.specs.kernel import Array, KernelSpec, Operand
 from mavcg.specs.packed_constant import PackedConstant
 
@@ -60,7 +60,7 @@ class StepMerger:
 
     def _counts(self, tensors: Sequence[str]) -> list[Count]:
         """Return the first axis of each tensor that follows from lengths, then products of its first such axes."""
-        of_run = [[axis for axis in self.axes.get(name, ()) if not isinstance(axis, int)] for name in tensors]
+        of_run = [[axis for axis in self.axes.get(name, ()) if is_symbolic(axis)] for name in tensors]
         firsts = [axes[0] for axes in of_run if axes]
         products = [product_of(*axes[:size]) for axes in of_run for size in range(2, len(axes) + 1)]
         return list(dict.fromkeys((*firsts, *products)))
@@ -134,12 +134,13 @@ def _place(tensor: str, lowered: LoweredGraph) -> tuple[str, int, tuple[tuple[in
 def _same_constant(
     a: Array | PackedConstant | None, b: Array | PackedConstant | None, most: LoweredGraph, other: LoweredGraph
 ) -> bool:
-    if isinstance(a, PackedConstant) and isinstance(b, PackedConstant):
-        return a == b and all(
-            np.array_equal(most.graph.constants[name], other.graph.constants[name]) for name in a.sources
-        )
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return _begins_with(a, b)
+    match a, b:
+        case PackedConstant(), PackedConstant():
+            return a == b and all(
+                np.array_equal(most.graph.constants[name], other.graph.constants[name]) for name in a.sources
+            )
+        case np.ndarray(), np.ndarray():
+            return _begins_with(a, b)
     return False
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 from mavcg.choose.lengths.first_rows import MATRIX_STRIDES
 from mavcg.choose.lowering.lower import LoweredStep
@@ -14,7 +14,7 @@ from mavcg.kernels.int8.matmul import QMatMul
 from mavcg.kernels.int8.specs import QConv2d, QDepthwise
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.memory.locations import Storage
-from mavcg.specs.kernel import View
+from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.row_kernel import RowKernel, transpose_image
 
 
@@ -26,7 +26,7 @@ def in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
     spec = step.spec
     if isinstance(spec, QDepthwise | IntegerDepthwise | Conv2d | QConv2d | IntegerConv2d):
         spec = replace(spec, free_rows=True)
-    if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
+    if not _is_pointwise(spec):
         row = isinstance(spec, RowKernel) and spec.x.shape[:2] == spec.out.shape[:2] == (spec.kernel[0], 1)
         return replace(step, spec=transpose_image(spec) if isinstance(spec, RowKernel) and row else spec)
     if not step.operands[0].tensor:
@@ -52,12 +52,17 @@ def in_one_column(step: LoweredStep, storage: Storage) -> LoweredStep:
         return replace(step, spec=_with_one_batch(spec))
     if isinstance(spec, Softmax):
         return replace(step, spec=replace(spec, outer=collapse(spec.outer.shape, spec.outer.strides)))
-    if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
+    if not _is_pointwise(spec):
         return step
     x, out, residual = (image and _column(image) for image in (spec.x, spec.out, spec.residual))
     if x is None or out is None or (residual is None) != (spec.residual is None):
         return step
     return replace(step, spec=replace(spec, x=x, out=out, residual=residual))
+
+
+def _is_pointwise(spec: KernelSpec) -> TypeGuard[Conv2d | QConv2d | IntegerConv2d]:
+    """Return True for a product of single pixels."""
+    return isinstance(spec, Conv2d | QConv2d | IntegerConv2d) and spec.kernel == spec.stride == (1, 1)
 
 
 def _with_one_batch(spec: MatMul | QMatMul) -> MatMul | QMatMul:

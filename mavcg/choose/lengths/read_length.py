@@ -24,7 +24,7 @@ from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.specs.kernel import KernelSpec
 
 _Merged = tuple[KernelSpec, bool]
-_Merge = Callable[[KernelSpec, KernelSpec, int, int], _Merged | None]  # merge_by_length of a class of specs
+_Merge = Callable[[Any, Any, int, int], _Merged | None]  # merge_by_length of two specs of one class
 
 
 def _nest(long: KernelSpec, short: KernelSpec, most: int, length: int, *, name: str) -> _Merged | None:
@@ -44,8 +44,7 @@ def _dynamic_range(long: KernelSpec, short: KernelSpec, most: int, length: int) 
     return long, False
 
 
-def _block_product(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
-    assert isinstance(long, BlockProduct) and isinstance(short, BlockProduct)
+def _block_product(long: BlockProduct, short: BlockProduct, most: int, length: int) -> _Merged | None:
     per_index = per_index_of(long.x.count, short.x.count, most, length)
     lines = replace(short.x, count=long.x.count), replace(short.out, count=long.out.count)
     if not per_index or replace(short, x=lines[0], out=lines[1]) != long:
@@ -53,17 +52,15 @@ def _block_product(long: KernelSpec, short: KernelSpec, most: int, length: int) 
     return replace(long, per_index=per_index), True
 
 
-def _scatter(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
-    assert isinstance(long, ScatterSpec) and isinstance(short, ScatterSpec)
+def _scatter(long: ScatterSpec, short: ScatterSpec, most: int, length: int) -> _Merged | None:
     per_index = per_index_of(long.count, short.count, most, length)
     if not per_index or replace(short, count=long.count) != long:
         return None
     return replace(long, per_index=per_index), True
 
 
-def _pool(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+def _pool(long: Pool | QAvgPoolSpec, short: Pool | QAvgPoolSpec, most: int, length: int) -> _Merged | None:
     """The height of an image; pads below, of a length in ceil mode too, are where windows go on."""
-    assert isinstance(long, Pool | QAvgPoolSpec) and isinstance(short, Pool | QAvgPoolSpec)
     if (long.x.shape[:2], short.x.shape[:2]) != ((1, most), (1, length)):
         return None
     x, out = (
@@ -76,9 +73,8 @@ def _pool(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merge
     return replace(long, counts_rows=True), True
 
 
-def _border(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+def _border(long: PadBorder, short: PadBorder, most: int, length: int) -> _Merged | None:
     """A border after the last row; without one, the first rows are as those of all others."""
-    assert isinstance(long, PadBorder) and isinstance(short, PadBorder)
     at = long.axis
     if not long.after[at] or (long.out.shape[at], short.out.shape[at]) != (most, length):
         return None
@@ -88,9 +84,8 @@ def _border(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Mer
     return replace(long, counts_rows=True), True
 
 
-def _transpose(long: KernelSpec, short: KernelSpec, most: int, length: int) -> _Merged | None:
+def _transpose(long: TransposeSpec, short: TransposeSpec, most: int, length: int) -> _Merged | None:
     """A transpose from or to an array of the caller's whose rows are as long as the run says, such as N, C, L."""
-    assert isinstance(long, TransposeSpec) and isinstance(short, TransposeSpec)
     nests = long.nest, short.nest
     free = [i for i, (n, m) in enumerate(zip(nests[0].shape, nests[1].shape, strict=False)) if n != m]
     if len(nests[0].shape) != len(nests[1].shape) or len(free) != 1:

@@ -99,11 +99,12 @@ def _count_of(
 
 def _comparable(spec: KernelSpec) -> KernelSpec:
     """Return the spec of a kernel that may read numbers of the run, without strides that have no meaning."""
-    if isinstance(spec, TransposeSpec):  # a copy by the same loops
-        return CopySpec(spec.item_bytes, spec.nest)
-    if isinstance(spec, Attention) and spec.outer[0] == 1:
-        query, key, value, out = ((0, *strides[1:]) for strides in (spec.query, spec.key, spec.value, spec.out))
-        return replace(spec, query=query, key=key, value=value, out=out)
+    match spec:
+        case TransposeSpec():  # a copy by the same loops
+            return CopySpec(spec.item_bytes, spec.nest)
+        case Attention(outer=(1, _)):
+            query, key, value, out = ((0, *strides[1:]) for strides in (spec.query, spec.key, spec.value, spec.out))
+            return replace(spec, query=query, key=key, value=value, out=out)
     return spec
 
 
@@ -123,11 +124,13 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 def _rows(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
     """Return the rows of work of a spec in a run. counts: its integers, by path."""
-    if isinstance(spec, NestKernel):
-        at, block = spec.nest.row_split
-        outer = (counts[f"nest.shape.{i}"] for i in range(at))
-        return product_of(*outer, quotient_of(sum_of(counts[f"nest.shape.{at}"], block - 1), block))
-    if isinstance(spec, Attention):
-        return product_of(counts["outer.0"], counts["outer.1"], spec.heads[1])
-    assert isinstance(spec, Reduce)
-    return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape) - spec.along)))
+    match spec:
+        case NestKernel():
+            at, block = spec.nest.row_split
+            outer = (counts[f"nest.shape.{i}"] for i in range(at))
+            return product_of(*outer, quotient_of(sum_of(counts[f"nest.shape.{at}"], block - 1), block))
+        case Attention():
+            return product_of(counts["outer.0"], counts["outer.1"], spec.heads[1])
+        case Reduce():
+            return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape) - spec.along)))
+    raise AssertionError(f"{type(spec).__name__} reads no numbers of the run")

@@ -45,23 +45,23 @@ class UnitAccess:
 
 def unit_access(spec: KernelSpec) -> UnitAccess | None:
     """Return a kernel's accesses by units; None if its rows do not process its tensors in order."""
-    if isinstance(spec, Convolution | Depthwise | EightBitDepthwise):
-        return _convolution(spec)
-    if isinstance(spec, Pool):
-        return _pool(spec)
-    if isinstance(spec, PadBorder):
-        return UnitAccess(spec.rows, 1, ((0, _index_along(spec.out, spec.axis)),)) if spec.rows else None
-    if isinstance(spec, ElementwiseSpec):
-        items = [View(dtype, (1,), (1,)).item_bytes for dtype in spec.dtypes]
-        return _nest(spec.nest, spec.rows, items)
-    if isinstance(spec, TransposeSpec):
-        outermost = bool(spec.outer) and spec.outer[0] == 0
-        return _outermost(spec.nest, spec.rows, [spec.item_bytes] * 2) if outermost else None
-    if isinstance(spec, CopySpec):
-        access = _nest(spec.nest, spec.rows, [spec.item_bytes] * 2)
-        return access and _move_access(
-            access, (spec.source_offset * spec.item_bytes, spec.target_offset * spec.item_bytes)
-        )
+    match spec:
+        case Convolution() | Depthwise() | EightBitDepthwise():
+            return _convolution(spec)
+        case Pool():
+            return _pool(spec)
+        case PadBorder():
+            return UnitAccess(spec.rows, 1, ((0, _index_along(spec.out, spec.axis)),)) if spec.rows else None
+        case ElementwiseSpec():
+            items = [View(dtype, (1,), (1,)).item_bytes for dtype in spec.dtypes]
+            return _nest(spec.nest, spec.rows, items)
+        case TransposeSpec():
+            outermost = bool(spec.outer) and spec.outer[0] == 0
+            return _outermost(spec.nest, spec.rows, [spec.item_bytes] * 2) if outermost else None
+        case CopySpec():
+            access = _nest(spec.nest, spec.rows, [spec.item_bytes] * 2)
+            offsets = spec.source_offset * spec.item_bytes, spec.target_offset * spec.item_bytes
+            return access and _move_access(access, offsets)
     return None
 
 

@@ -74,8 +74,11 @@ class AddressReader:
 
     def address(self, value: ir.Value) -> Address:
         """Return a value as a function of the loops around it."""
-        if isinstance(value, ir.Constant):
-            return Address("", value.constant if isinstance(value.constant, int) else 0)
+        match value:
+            case ir.Constant(constant=int() as number):
+                return Address("", number)
+            case ir.Constant():
+                return Address("", 0)
         if id(value) not in self.known:
             self.known[id(value)] = Address("", 0, {"?": UNKNOWN})  # of a value that depends on itself
             self.known[id(value)] = self._address(value)
@@ -164,13 +167,14 @@ class AddressReader:
         """Return what an iteration adds to a counter or pointer; None if it is no constant."""
         total = 0.0
         while following is not phi:
-            if isinstance(following, instr.GEPInstr):
-                step = self.address(following.operands[1]).times(_item_bytes(following))
-                following = following.operands[0]
-            elif isinstance(following, instr.Instruction) and following.opname == "add":
-                step, following = self.address(following.operands[1]), following.operands[0]
-            else:
-                return None
+            match following:
+                case instr.GEPInstr(operands=[before, index, *_]):
+                    step = self.address(index).times(_item_bytes(following))
+                case instr.Instruction(opname="add", operands=[before, added]):
+                    step = self.address(added)
+                case _:
+                    return None
+            following = before
             if step.strides:
                 return None
             total += step.offset
@@ -184,10 +188,11 @@ def _opaque(value: Address) -> Address:
 
 def type_bytes(typ: ir.Type) -> int:
     """Return the size of a value in memory, in bytes."""
-    if isinstance(typ, ir.VectorType):
-        return int(typ.count) * type_bytes(typ.element)
-    if isinstance(typ, ir.IntType):
-        return max(1, int(typ.width) // 8)
+    match typ:
+        case ir.VectorType():
+            return int(typ.count) * type_bytes(typ.element)
+        case ir.IntType():
+            return max(1, int(typ.width) // 8)
     return {ir.HalfType: 2, ir.FloatType: 4, ir.DoubleType: 8}.get(type(typ), 8)
 
 

@@ -74,27 +74,30 @@ class _Follower:
     def _loop(self, head: ir.Block) -> _Loop | None:
         """Return the loop that begins here; None if its body is more than one block or branches depend on other carried
         values."""
-        end_of_head = head.terminator
-        phis = [i for i in self.needed[head.name] if isinstance(i, instr.PhiInstr)]
-        if not isinstance(end_of_head, instr.ConditionalBranch) or len(phis) != 1:
-            return None
-        condition, body, after = end_of_head.operands
-        index = phis[0]
-        if not isinstance(condition, instr.ICMPInstr) or condition.op != "slt" or condition.operands[0] is not index:
-            return None
-        if not isinstance(body.terminator, instr.Branch) or body.terminator.operands[0] is not head:
-            return None
-        incoming = {block.name: value for value, block in index.incomings}
-        step = incoming.pop(body.name, None)
-        # for_range writes a constant step.
-        if len(incoming) != 1 or getattr(step, "opname", "") != "add" or step.operands[0] is not index:
-            return None
-        if not isinstance(step.operands[1], ir.Constant) or step.operands[1].constant <= 0:
-            return None
-        if [i for i in self.needed[body.name] if i is not step]:
-            return None
-        first = next(iter(incoming.values()))
-        return _Loop(index, first, condition.operands[1], int(step.operands[1].constant), body, after)
+        match self._phis(head), head.terminator:
+            case (
+                [index],
+                instr.ConditionalBranch(operands=[instr.ICMPInstr(op="slt", operands=[below, end]), body, after]),
+            ) if below is index:
+                pass
+            case _:
+                return None
+        match body.terminator:
+            case instr.Branch(operands=[following]) if following is head:
+                incoming = {block.name: value for value, block in index.incomings}
+                next_index = incoming.pop(body.name, None)
+            case _:
+                return None
+        match next_index, [*incoming.values()]:
+            # for_range writes a constant step.
+            case instr.Instruction(opname="add", operands=[counter, ir.Constant(constant=step)]), [begin] if (
+                counter is index and step > 0 and not [i for i in self.needed[body.name] if i is not next_index]
+            ):
+                return _Loop(index, begin, end, int(step), body, after)
+        return None
+
+    def _phis(self, block: ir.Block) -> list[instr.PhiInstr]:
+        return [i for i in self.needed[block.name] if isinstance(i, instr.PhiInstr)]
 
     def run(self, begin: int, end: int, loaded_iterations: float | None) -> dict[str, float]:
         """Follow one call from the first block to the return."""
@@ -149,7 +152,7 @@ class _Follower:
 
     def _edge(self, block: ir.Block, following: ir.Block, indent: str) -> list[str]:
         """Return code that sets the next block's phis, all at once, and goes there."""
-        phis = [i for i in self.needed[following.name] if isinstance(i, instr.PhiInstr)]
+        phis = self._phis(following)
         lines = []
         if phis:
             arriving = [next((value for value, source in phi.incomings if source is block), None) for phi in phis]
@@ -159,8 +162,9 @@ class _Follower:
         return [*lines, f"{indent}return {self.numbers[following.name]}"]
 
     def _value(self, value: ir.Value) -> str:
-        if isinstance(value, ir.Constant):
-            return f"({int(value.constant)})" if isinstance(value.constant, int) else "None"
+        match value:
+            case ir.Constant(constant=int() as number):
+                return f"({int(number)})"
         return f"v[{self.slots[id(value)]}]" if id(value) in self.slots else "None"
 
     def _result(self, instruction: instr.Instruction) -> str:
@@ -202,13 +206,16 @@ def _control(function: ir.Function) -> set[int]:
     deciding: set[int] = set()
     while waiting:
         value = waiting.pop()
-        if id(value) in deciding or not isinstance(value, instr.Instruction):
+        if id(value) in deciding:
             continue
         deciding.add(id(value))
-        if isinstance(value, instr.PhiInstr):
-            waiting += [incoming for incoming, _ in value.incomings]
-        elif not isinstance(value, (instr.LoadInstr, instr.CallInstr)):
-            waiting += list(value.operands)
+        match value:
+            case instr.PhiInstr():
+                waiting += [incoming for incoming, _ in value.incomings]
+            case instr.LoadInstr() | instr.CallInstr():
+                pass
+            case instr.Instruction():
+                waiting += list(value.operands)
     return deciding
 
 

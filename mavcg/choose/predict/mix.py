@@ -11,6 +11,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
 
+from mavcg.choose.predict.affine_addresses import type_bytes
 from mavcg.hardware.issue_rates import InstructionMix
 from mavcg.specs.kernel import Machine
 
@@ -32,15 +33,7 @@ def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, Instructio
 
 def _register_count(typ: ir.Type, machine: Machine) -> float:
     """Return the number of machine registers that a value takes."""
-    if isinstance(typ, ir.VectorType):
-        return float(max(1.0, typ.count * _bytes(typ.element) / machine.vector_bytes))
-    return 1.0
-
-
-def _bytes(typ: ir.Type) -> float:
-    if isinstance(typ, ir.IntType):
-        return float(max(1.0, typ.width / 8))
-    return {ir.HalfType: 2, ir.FloatType: 4, ir.DoubleType: 8}.get(type(typ), 8)
+    return max(1.0, type_bytes(typ) / machine.vector_bytes)
 
 
 def _is_vector(typ: ir.Type) -> bool:
@@ -80,12 +73,25 @@ def _arithmetic(instruction: instr.Instruction, machine: Machine) -> Kind:
         return "", 0
     if instruction.opname in ("fdiv", "frem"):
         return "divisions", _register_count(typ, machine)
-    compared = instruction.operands[0].type if isinstance(instruction, instr.CompareInstr) else typ
-    if _is_vector(compared):
-        # A comparison and the selection after it are one maximum or minimum, or two instructions: half each.
-        half = isinstance(instruction, (instr.SelectInstr, instr.FCMPInstr))
-        return "vector", _register_count(compared, machine) * (0.5 if half else 1.0)
-    return "other", 1
+    return _calculation(typ, machine)
+
+
+def _integer_comparison(instruction: instr.ICMPInstr, machine: Machine) -> Kind:
+    return _calculation(instruction.operands[0].type, machine)
+
+
+# A comparison and the selection after it are one maximum or minimum, or two instructions: half each.
+def _comparison(instruction: instr.FCMPInstr, machine: Machine) -> Kind:
+    return _calculation(instruction.operands[0].type, machine, 0.5)
+
+
+def _selection(instruction: instr.SelectInstr, machine: Machine) -> Kind:
+    return _calculation(instruction.type, machine, 0.5)
+
+
+def _calculation(typ: ir.Type, machine: Machine, per_register: float = 1.0) -> Kind:
+    """Count a calculation with values of a type."""
+    return ("vector", _register_count(typ, machine) * per_register) if _is_vector(typ) else ("other", 1)
 
 
 def _call(instruction: instr.CallInstr, machine: Machine) -> Kind:
@@ -107,19 +113,19 @@ def _call(instruction: instr.CallInstr, machine: Machine) -> Kind:
     )
 
 
-def _rearrangement(instruction: instr.Instruction, machine: Machine) -> Kind:
+def _insertion(instruction: instr.InsertElement, machine: Machine) -> Kind:
+    return ("", 0) if _from_load(instruction) else ("vector", 1)
+
+
+def _shuffle(instruction: instr.ShuffleVector, machine: Machine) -> Kind:
     """Count a rearrangement of lanes.
 
     Broadcasts of a loaded value are part of the load (x86), those of a lane part of the multiply (AArch64).
     """
-    source = instruction.operands[1] if isinstance(instruction, instr.InsertElement) else instruction.operands[0]
-    if isinstance(instruction, instr.ShuffleVector):
-        if not _is_one_lane(instruction.operands[2]):
-            return "vector", _register_count(instruction.type, machine)
-        if machine.arch == "aarch64" or _from_load(source):
-            return "", 0
-        return "vector", _register_count(instruction.type, machine)
-    return ("", 0) if isinstance(source, instr.LoadInstr) else ("vector", 1)
+    vector, _, mask = instruction.operands
+    if _is_one_lane(mask) and (machine.arch == "aarch64" or _from_load(vector)):
+        return "", 0
+    return "vector", _register_count(instruction.type, machine)
 
 
 _COUNTERS: tuple[tuple[type[instr.Instruction], Callable[[Any, Machine], Kind]], ...] = (
@@ -129,24 +135,31 @@ _COUNTERS: tuple[tuple[type[instr.Instruction], Callable[[Any, Machine], Kind]],
     (instr.StoreInstr, _store),
     (instr.CallInstr, _call),
     (instr.GEPInstr, _address),
-    (instr.InsertElement, _rearrangement),
-    (instr.ShuffleVector, _rearrangement),
+    (instr.InsertElement, _insertion),
+    (instr.ShuffleVector, _shuffle),
+    (instr.ICMPInstr, _integer_comparison),
+    (instr.FCMPInstr, _comparison),
+    (instr.SelectInstr, _selection),
 )
 
 
 @lru_cache(4096)
 def _is_one_lane(mask: ir.Value) -> bool:
     """True for a constant mask that has the same number in all lanes."""
-    if not isinstance(mask, ir.Constant):
-        return False
-    value = mask.constant
-    return not isinstance(value, (list, tuple)) or len({str(lane) for lane in value}) == 1
+    match mask:
+        case ir.Constant(constant=list() | tuple() as lanes):
+            return len({str(lane) for lane in lanes}) == 1
+        case ir.Constant():
+            return True
+    return False
 
 
 def _from_load(value: ir.Value) -> bool:
-    if isinstance(value, instr.InsertElement):
-        return isinstance(value.operands[1], instr.LoadInstr)
-    return isinstance(value, instr.LoadInstr)
+    """True for a loaded value, and a vector into which one is inserted."""
+    match value:
+        case instr.LoadInstr() | instr.InsertElement(operands=[_, instr.LoadInstr(), _]):
+            return True
+    return False
 
 
 def _chain(block: ir.Block) -> int:
