@@ -12,8 +12,8 @@ from mavcg.graph import Graph
 from mavcg.importers.load import import_model
 from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
+from mavcg.model.link_programs import ProgramEntry, link_programs
 from mavcg.model.model_request import ModelRequest, PlanContext, plan_context
-from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.sizes import Shape, size_text
 from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
@@ -58,8 +58,8 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
         graph = without_counts(graph, f"{request.model}: --shape: the sizes of a library have fixed outputs")
         graph = replace(graph, name=name if number == 0 else f"{name}_size{number}")
         dump("import", graph)
-        entries.append(PartEntry(_choose_within(graph, size, context)))
-    linked = link_parts(request, entries, None, context)
+        entries.append(ProgramEntry(_choose_within(graph, size, context)))
+    linked = link_programs(request, entries, None, context)
     programs = [planned.program for planned in linked.planned]
     companions = write_sized_companions(programs, request.output, request.threads)
     if request.aar is not None:

@@ -20,6 +20,7 @@ from mavcg.importers.onnx_proto import load_model
 from mavcg.importers.onnx_support import ModelSupport
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
 from mavcg.model.dump import dump
+from mavcg.model.link_programs import ProgramEntry, link_programs
 from mavcg.model.model_request import Progress, plan_context
 from mavcg.model.partial.node_sets import convex_sets, delegate_sets
 from mavcg.model.partial.onnx_branches import Branch, branches_of, with_bodies, with_free_inputs
@@ -35,7 +36,6 @@ from mavcg.model.partial.onnx_subgraphs import (
 from mavcg.model.partial.plan import Nodes, PartialPlan, PlanNode, join_plans, plan_subgraphs
 from mavcg.model.partial.request import PartialRequest
 from mavcg.model.partial.tflite_nodes import tflite_nodes
-from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.sizes import size_text
 from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
@@ -44,7 +44,7 @@ from mavcg.runtime.drop_in_text import NO_FILE, DropInFile, ModelFile
 from mavcg.runtime.model_header import api_name
 
 Choose = Callable[[Graph], Plan]
-Made = tuple[PartEntry, ...]  # a subgraph, in each size
+Made = tuple[ProgramEntry, ...]  # a subgraph, in each size
 Division = PartialPlan[Made]
 
 
@@ -75,7 +75,7 @@ class _Planned:
     """
 
     plan: Division
-    entries: tuple[PartEntry, ...]
+    entries: tuple[ProgramEntry, ...]
     file: DropInFile
     model: Any = None
     model_files: tuple[ModelFile, ...] = ()
@@ -96,7 +96,7 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
         return run_stages(Plan(graph, context.board.machines), context, CHOOSE)
 
     planned = (_plan_tflite if is_tflite(build.model) else _plan_onnx)(request, choose)
-    linked = link_parts(build, planned.entries, planned.file, context, planned.model_files)
+    linked = link_programs(build, planned.entries, planned.file, context, planned.model_files)
     if request.also is not None and planned.model is not None:
         write_whole(request.also, planned.model.SerializeToString(), "--also")
     programs = dict(zip(map(_entry_key, planned.entries), linked.planned, strict=True))
@@ -112,7 +112,7 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
     )
 
 
-def _entry_key(entry: PartEntry) -> str:
+def _entry_key(entry: ProgramEntry) -> str:
     return entry.plan.graph.name
 
 
@@ -204,7 +204,7 @@ def _plan_graph(request: PartialRequest, choose: Choose, graph: _OnnxGraph, macs
         names = [name if number == 0 else f"{name}_size{number}" for number in range(len(supports))]
         graphs = [replace(import_model(m, build.model), name=n) for m, n in zip(models, names, strict=True)]
         return tuple(
-            PartEntry(
+            ProgramEntry(
                 choose(imported),
                 digest,
                 op=name,
@@ -246,7 +246,7 @@ def _plan_tflite(request: PartialRequest, choose: Choose) -> _Planned:
     """Plan the subgraphs of a TFLite file in each size, and the data by which the delegate recognises the file."""
     build = request.build
     first, file = None, NO_FILE
-    entries: list[PartEntry] = []
+    entries: list[ProgramEntry] = []
     for number, size in enumerate(build.sizes or (build.shapes,)):
         support = tflite_support(build.model, size)
         if support.anchor is None:
@@ -272,7 +272,7 @@ def _plan_tflite_size(
         name = op if number == 0 else f"{op}_size{number}"
         graph, inputs, outputs = part_graph(support, nodes, name)
         chosen = choose(replace(graph, name=name))
-        return (PartEntry(chosen, "", nodes, inputs, outputs, op, dense, number, nodes),)
+        return (ProgramEntry(chosen, "", nodes, inputs, outputs, op, dense, number, nodes),)
 
     outputs = [str(index) for index in support.model.outputs]
     plan = plan_subgraphs(tflite_nodes(support), outputs, request.min_share, attempt, delegate_sets)

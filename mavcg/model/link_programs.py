@@ -1,4 +1,4 @@
-"""Links subgraphs of one model to a library that other runtimes load."""
+"""Links several programs of one model, its subgraphs or its sizes, to one library; kernels and constants are shared."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,12 +28,12 @@ from mavcg.specs.tile_plan import TilePlan
 
 
 @dataclass(frozen=True)
-class PartEntry:
-    """A subgraph to be linked, in one size.
+class ProgramEntry:
+    """A program to be linked: the model, or a subgraph, in one size.
 
-    plan: after the stages CHOOSE. fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size,
-    input_names, output_names: as in DropInPart. size_of_request: number of the size among the requested ones.
-    plan_nodes: positions in the model.
+    plan: after the stages CHOOSE. The others describe a subgraph. fingerprint: of the node in an ONNX model. nodes,
+    inputs, outputs, op, size, input_names, output_names: as in DropInPart. size_of_request: number of the size among
+    the requested ones. plan_nodes: positions in the model.
     """
 
     plan: Plan
@@ -50,8 +50,8 @@ class PartEntry:
 
 
 @dataclass(frozen=True)
-class LinkedParts:
-    """Programs of the subgraphs, in the order of the entries.
+class LinkedPrograms:
+    """The programs, in the order of the entries.
 
     weight_bytes: of all packed constants, shared ones counted once.
     """
@@ -60,14 +60,14 @@ class LinkedParts:
     weight_bytes: int
 
 
-def link_parts(
+def link_programs(
     build: ModelRequest,
-    entries: Sequence[PartEntry],
+    entries: Sequence[ProgramEntry],
     file: DropInFile | None,
     context: PlanContext,
     model_files: Sequence[ModelFile] = (),
-) -> LinkedParts:
-    """Compile all subgraphs, which share kernels and constants, and link the library.
+) -> LinkedPrograms:
+    """Compile all programs, which share kernels and constants, and link the library.
 
     file: the model's file if the other runtime reads it too; None for a library without entries for other runtimes,
     whose entries are the sizes of one model. model_files: files from which an ONNX model was read.
@@ -100,10 +100,10 @@ def link_parts(
             "made_with": made_with(build.model),
         }
         link_with_note([*kernels.objects, *shared, *engines], note, build, folder, context.progress)
-    return LinkedParts(planned, pool.end)
+    return LinkedPrograms(planned, pool.end)
 
 
-def _drop_in_part(program: Program, entry: PartEntry) -> DropInPart:
+def _drop_in_part(program: Program, entry: ProgramEntry) -> DropInPart:
     return DropInPart(
         program,
         entry.fingerprint,
