@@ -15,7 +15,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
 from mavcg.objects.library import API_LEVEL
-from mavcg.runtime.companions import library_stem
+from mavcg.runtime.companions import HEADER_SUFFIXES, library_stem
 from mavcg.runtime.model_header import api_name
 from mavcg.toolchain.target import Target
 
@@ -46,12 +46,12 @@ def check_aar(aar: Path, target: Target, output: Path) -> None:
         )
 
 
-def write_aar(aar: Path, library: Path, headers: Sequence[Path], model: str, version: str, target: Target) -> Path:
+def write_aar(aar: Path, library: Path, companions: Sequence[Path], version: str, target: Target) -> Path:
     """Write an Android archive with one prefab module, and return its path.
 
     The module has the library's name: libresnet.so is resnet::resnet in CMake. Equal inputs give equal bytes, so
-    nothing is compressed and all files have the same time. model: its name, for the manifest. version: numbers with
-    dots. Raises: MavcgError if it cannot be written.
+    nothing is compressed and all files have the same time. companions: the library's, of which the headers are packed.
+    version: numbers with dots. Raises: MavcgError if it cannot be written.
     """
     abi, stem = ABIS[target.arch], library_stem(library)
     module = f"prefab/modules/{stem}"
@@ -59,7 +59,7 @@ def write_aar(aar: Path, library: Path, headers: Sequence[Path], model: str, ver
         "AndroidManifest.xml": (
             '<?xml version="1.0" encoding="utf-8"?>\n'
             '<manifest xmlns:android="http://schemas.android.com/apk/res/android"\n'
-            f'    package="mavcg.model_{api_name(model)}">\n'
+            f'    package="mavcg.model_{api_name(stem)}">\n'
             f'    <uses-sdk android:minSdkVersion="{API_LEVEL}" />\n'
             "</manifest>\n"
         ),
@@ -69,7 +69,7 @@ def write_aar(aar: Path, library: Path, headers: Sequence[Path], model: str, ver
     }
     # jni: for applications that load the library from Java; prefab: for those that link with it.
     files = {f"jni/{abi}/{library.name}": library, f"{module}/libs/android.{abi}/{library.name}": library}
-    files |= {f"{module}/include/{header.name}": header for header in headers}
+    files |= {f"{module}/include/{path.name}": path for path in companions if path.suffix in HEADER_SUFFIXES}
     try:
         with whole(aar) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
             for name, text in texts.items():

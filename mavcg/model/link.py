@@ -13,14 +13,14 @@ from mavcg.files.worker_processes import Task
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
-from mavcg.model.model_request import CodeContext, ModelRequest, Progress
+from mavcg.model.model_request import CodeContext, ModelRequest
 from mavcg.model.note import model_note
 from mavcg.model.precision import needs_half_cores, precision_json, used_precision
 from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.profiles.load import load_cores
-from mavcg.runtime.companions import HEADER_SUFFIXES, library_stem, program_version, write_companions
+from mavcg.runtime.companions import program_version, write_companions
 from mavcg.runtime.model_build import selector_task
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.runtime.needs import base_extensions
@@ -73,12 +73,11 @@ def link_model(
         "precision": precision_json(plan, request.precision, request.cores),
         "made_with": facts,
     }
-    link_with_note((*kernels.objects, *parts), note, request, context.folder, context.progress)
+    link_with_note((*kernels.objects, *parts), note, request.output, request.strip, context)
     companions = write_companions(plan.program, request.output, request.threads)
     if request.aar is not None:
-        name, version = library_stem(request.output), program_version(plan.program)
-        headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
-        companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
+        version = program_version(plan.program)
+        companions = (*companions, write_aar(request.aar, request.output, companions, version, request.target))
     return ModelResult(
         request.output,
         request.target,
@@ -106,18 +105,14 @@ def engine_options(plan: Plan, request: ModelRequest) -> EngineOptions:
 
 
 def link_with_note(
-    objects: Sequence[Path],
-    note: Mapping[str, Any],
-    request: ModelRequest,
-    folder: Path,
-    progress: Progress,
+    objects: Sequence[Path], note: Mapping[str, Any], output: Path, strip: bool, context: CodeContext
 ) -> None:
     """Link these objects and the note to the library."""
-    note_object = folder / "model-note.o"
-    assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
-    progress(f"linking {request.output}")
+    target, note_object = context.target, context.folder / "model-note.o"
+    assemble(note_assembly(note, target), note_object, target, "the library's note")
+    context.progress(f"linking {output}")
     linked = [*objects, note_object]
     # Bionic's symbols are known when linking; on other systems the C library is resolved at load time.
-    strict = ("-Wl,-z,defs",) if request.target.system == "linux-android" else ()
-    link_shared(linked, request.output, request.target, options=LinkOptions(strict, strip=request.strip))
+    strict = ("-Wl,-z,defs",) if target.system == "linux-android" else ()
+    link_shared(linked, output, target, options=LinkOptions(strict, strip=strip))
     dump("link", "".join(f"{path.name}\n" for path in linked))

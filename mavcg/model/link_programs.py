@@ -87,7 +87,8 @@ def link_programs(
             else drop_in_task(parts_text(build.output.name, parts, file, model_files), build.target, folder),
             constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
         ]
-        kernels, shared = library_kernels(specs, machines, tiles, code_context(build, folder, context.progress), beside)
+        code = code_context(build, folder, context.progress)
+        kernels, shared = library_kernels(specs, machines, tiles, code, beside)
         last = [selector_task_of(kernels, build.target, folder), *_engine_tasks(build, planned, kernels, folder)]
         engines = run_tasks(last, build.workers, context.progress)
         dump("generate_code", kernels)
@@ -99,7 +100,7 @@ def link_programs(
             "sizes" if file is None else "subgraphs": notes,
             "made_with": made_with(build.model),
         }
-        link_with_note([*kernels.objects, *shared, *engines], note, build, folder, context.progress)
+        link_with_note([*kernels.objects, *shared, *engines], note, build.output, build.strip, code)
     return LinkedPrograms(planned, pool.end)
 
 

@@ -19,7 +19,6 @@ from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
 from mavcg.passes.graph.states import without_counts, without_states
 from mavcg.runtime.companions import (
-    HEADER_SUFFIXES,
     check_companions,
     companions_sentence,
     library_stem,
@@ -63,9 +62,8 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
     programs = [planned.program for planned in linked.planned]
     companions = write_sized_companions(programs, request.output, request.threads)
     if request.aar is not None:
-        headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
         version = program_version(*programs)
-        companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
+        companions = (*companions, write_aar(request.aar, request.output, companions, version, request.target))
     return SizedResult(
         request,
         linked.planned,

@@ -73,7 +73,7 @@ def test_a_library_of_several_sizes(mavcg: Any, tiny_onnx: Path, here: Path) -> 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[[str], bytes]:
-    library, header = tmp_path / "libm1.so", tmp_path / "m1.h"
+    library, header = tmp_path / "libint.so", tmp_path / "int.h"
 
     def write(name: str) -> bytes:
         library.write_bytes(bytes(3 << 20))
@@ -81,7 +81,7 @@ def written(tmp_path: Path) -> Callable[[str], bytes]:
         for path in (library, header):
             os.utime(path, (len(name) * 1e8, len(name) * 1e8))
             path.chmod(0o600 if len(name) % 2 else 0o755)
-        return write_aar(tmp_path / name, library, [header], "int", "0.1", ARM).read_bytes()
+        return write_aar(tmp_path / name, library, [header], "0.1", ARM).read_bytes()
 
     return write
 
@@ -100,7 +100,7 @@ def test_a_disk_or_folder_that_takes_no_file(tmp_path: Path) -> None:
     with pytest.raises(MavcgError, match=r"--aar /dev/full: cannot be written \(No space left"):
         library = tmp_path / "libm1.so"
         library.write_bytes(bytes(9))
-        write_aar(Path("/dev/full"), library, [], "m1", "0.1", ARM)
+        write_aar(Path("/dev/full"), library, [], "0.1", ARM)
 
 
 @pytest.mark.parametrize(
