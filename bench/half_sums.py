@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.kernels.gemm.register_tile import F16_BLOCK_TERMS
+from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS
 from mavcg.kernels.primitives.winograd.family import pack_winograd
 from mavcg.kernels.primitives.winograd.matrices import Matrix, Operation, operations_of
 from mavcg.kernels.primitives.winograd.tiles import Tiles

@@ -12,7 +12,8 @@ from llvmlite import ir
 
 from mavcg.hardware.issue_rates import throughput_cycles
 from mavcg.kernels.builder.emit import F32, F64
-from mavcg.kernels.gemm.register_tile import by_lane, tile_rates
+from mavcg.kernels.gemm.loop_shape import by_lane
+from mavcg.kernels.gemm.register_tile import tile_rates
 from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES
 from mavcg.specs.kernel import Machine
 

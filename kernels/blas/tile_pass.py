@@ -24,7 +24,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile, prefetch
-from mavcg.kernels.gemm.register_tile import by_lane
+from mavcg.kernels.gemm.loop_shape import by_lane
 from mavcg.specs.blas_blocks import MATRIX_TERMS
 from mavcg.specs.kernel import Machine
 

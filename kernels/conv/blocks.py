@@ -11,8 +11,9 @@ from mavcg.kernels.builder.emit import address, const, operand, operands, repeat
 from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
+from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
-from mavcg.kernels.gemm.register_tile import RegisterTiling, vector_lanes
+from mavcg.kernels.gemm.register_tile import RegisterTiling
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine, View

@@ -28,7 +28,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
-from mavcg.kernels.gemm.register_tile import vector_lanes
+from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.scenario import AxisWindow

@@ -29,7 +29,8 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_tiles, whole_and_rest
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
-from mavcg.kernels.gemm.register_tile import cut, vector_lanes
+from mavcg.kernels.gemm.loop_shape import vector_lanes
+from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.gemm.tile import F32_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import transpose_image

@@ -23,8 +23,9 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.tiles import in_part
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, kept_terms
 from mavcg.kernels.conv.part_loops import block_channels, channel_blocks
+from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
-from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of, vector_lanes
+from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout, packed_matrix
 from mavcg.kernels.tensor.plain_product import plain_matmul

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, plain_rows, tiling_of, vector_lanes
+from mavcg.kernels.gemm.loop_shape import vector_lanes
+from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, plain_rows, tiling_of
 from mavcg.kernels.gemm.tile import BF16_MATRIX, Sum, merge_levels
 from mavcg.specs.kernel import KernelSpec, Machine, View
 from mavcg.specs.row_kernel import RowProducts

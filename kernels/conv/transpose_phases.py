@@ -18,8 +18,9 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     store_vector,
 )
+from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
-from mavcg.kernels.gemm.register_tile import choose, vector_lanes
+from mavcg.kernels.gemm.register_tile import choose
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout, merge_levels, reach
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel

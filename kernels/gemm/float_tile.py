@@ -30,7 +30,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, prefetch
-from mavcg.kernels.gemm.register_tile import keeps_inputs, terms_at_once, vector_lanes
+from mavcg.kernels.gemm.loop_shape import keeps_inputs, terms_at_once, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine
 

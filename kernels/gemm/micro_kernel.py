@@ -22,8 +22,8 @@ from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import F16, Values, address, const, note_tile, scale_index, with_element
 from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, prefetch, term_address, window_loops
 from mavcg.kernels.gemm.float_tile import Ends, FloatProducts
+from mavcg.kernels.gemm.loop_shape import lane_counts, unroll_factor, vector_lanes
 from mavcg.kernels.gemm.matrix_products import MatrixProducts
-from mavcg.kernels.gemm.register_tile import lane_counts, unroll_factor, vector_lanes
 from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
 from mavcg.kernels.gemm.tile import BF16_MATRIX, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.specs.kernel import Machine

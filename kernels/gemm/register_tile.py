@@ -10,9 +10,17 @@ from functools import cache, partial
 from math import inf
 from typing import TypeAlias
 
-from mavcg.graph import DTYPES
 from mavcg.hardware.cost_fit import RegisterTileFit
 from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
+from mavcg.kernels.gemm.loop_shape import (
+    AVX512_BYTES,
+    F16_BLOCK_TERMS,
+    F16_TERMS_IN_ORDER,
+    QUAD,
+    keeps_inputs,
+    most_terms_at_once,
+    unroll_factor,
+)
 from mavcg.kernels.gemm.tile import BF16_MATRIX
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine
@@ -20,15 +28,10 @@ from mavcg.specs.kernel import Machine
 # Registers left free for scheduling, so that loads for the next term may precede the last use of this term's.
 SPARE_REGISTERS = 4
 LOOP_INSTRUCTIONS = 3  # loop overhead of an iteration
-LONG_RUN = 64  # terms of a run from which on iterations have more terms
 SPARE_OF_LLVM = 3  # with fewer free registers LLVM spills accumulators of AVX-512 tiles; with 16 registers it does not
-AVX512_BYTES = 64  # size of a vector register
 # Maximum vectors of AVX-512 tiles of several pixels: tiles of four by six read least per multiply-add. On 1x1 layers of
 # 512 and 1024 channels they are the fastest on a Zen 4, by 1 to 12 percent over three by eight and two by thirteen.
 WIDEST_AVX512 = 4
-# Terms that are added in f16. Each addition rounds by at most 2^-11 of the sum so far, 64 of them by some 2^-8 if
-# roundings are independent. Longer sums are cut into blocks of at most so many terms, which are added in f32.
-F16_BLOCK_TERMS = 64
 NEARLY = 1.01  # cycles of a tile over the fewest, up to which it counts as equally good
 ONE_PIXEL_VECTORS = 12  # of tiles of one pixel: hides the latency; hardware does not prefetch more streams of weights
 
@@ -69,93 +72,6 @@ def tile_fit(machine: Machine) -> RegisterTileFit:
     fit = fit_of(machine)
     wide = fit.wide_register_tile if machine.vector_bytes == AVX512_BYTES else None
     return wide or fit.register_tile
-
-
-def lanes_f32(machine: Machine) -> int:
-    """Return the number of f32 lanes of the machine's vectors."""
-    return machine.vector_bytes // 4
-
-
-# f16 vectors of x86 are at most this long: their sums as f32 are one AVX-512 register, and a panel of packed weights.
-MOST_F16_BYTES = 32
-
-
-def vector_lanes(machine: Machine, dtype: str) -> int:
-    """Return the lanes of the vectors in which products of a float type are computed; those of bf16 are f32."""
-    size = DTYPES["f32" if dtype in ("bf16", BF16_MATRIX) else dtype].itemsize
-    return (min(machine.vector_bytes, MOST_F16_BYTES) if dtype == "f16" else machine.vector_bytes) // size
-
-
-def lane_counts(machine: Machine, vectors: int, used: int) -> tuple[int, ...]:
-    """Return the lanes that are computed of each vector of a tile. used: lanes of the last vector that are needed.
-
-    With AVX-512 the last vector has half of the lanes where that is enough: such multiply-adds take half of the time on
-    cores with two 256-bit pipes (Zen 4), and no more than whole ones elsewhere.
-    """
-    lanes = lanes_f32(machine)
-    last = lanes // 2 if machine.vector_bytes == AVX512_BYTES and used <= lanes // 2 else lanes
-    return (*[lanes] * (vectors - 1), last)
-
-
-def by_lane(machine: Machine) -> bool:
-    """Return True if a vector of four terms' inputs is loaded and multiplied by lane, False for loads of single
-    elements.
-
-    In-order AArch64 cores dual-issue loads of single elements with multiplications, but not loads of 128 bits (an A55
-    issues `ldr s` with `fmla`, and nothing with the second half of `ldr q`: its TOML).
-    """
-    return machine.arch == "aarch64" and not machine.in_order
-
-
-QUAD = 4  # f32 inputs of a pixel that are loaded at once
-# f16 inputs of a pixel that are loaded at once, 128 bits or 64: an in-order core issues `ldr d` with a multiply-add,
-# and nothing with the second half of `ldr q`.
-F16_TERMS, F16_TERMS_IN_ORDER = 8, 4
-BF16_PAIR = 2  # bf16 inputs that x86 loads into every lane of a vector of 32 bits
-
-
-def most_terms_at_once(machine: Machine, dtype: str = "f32") -> int:
-    """Return the terms whose inputs of a pixel one load reads, to be multiplied by lane; 1 for loads of single
-    elements."""
-    if dtype == "bf16":
-        return BF16_PAIR if machine.arch == "x86_64" else QUAD
-    if dtype == "f16":
-        return 1 if machine.arch != "aarch64" else F16_TERMS_IN_ORDER if machine.in_order else F16_TERMS
-    return QUAD if by_lane(machine) else 1
-
-
-def terms_at_once(machine: Machine, dtype: str, count: int) -> list[int]:
-    """Return the terms of each load of a pixel's inputs, for `count` terms of an iteration.
-
-    f32 inputs are loaded one by one where an iteration has other than QUAD terms.
-    """
-    most = most_terms_at_once(machine, dtype)
-    if most == 1 or (dtype == "f32" and count != most):
-        return [1] * count
-    sizes = list[int]()
-    while most > 1:
-        number, count = divmod(count, most)
-        sizes += [most] * number
-        most = most // 2 if most > F16_TERMS_IN_ORDER else 1
-    return [*sizes, *[1] * count]
-
-
-def keeps_inputs(machine: Machine, pixels: int, vectors: int) -> bool:
-    """Return True if a term's inputs stay in registers while vectors of weights are loaded one by one, not vice versa.
-
-    That takes fewer registers if there are fewer pixels than vectors. Measured on x86 only.
-    """
-    return machine.arch == "x86_64" and pixels < vectors
-
-
-def unroll_factor(machine: Machine, count: int, dtype: str = "f32") -> int:
-    """Return the number of terms per iteration of the innermost loop. count: terms of the run.
-
-    The loop overhead matters where two threads share a core: shared_width in profiles/fits/x86.toml.
-    """
-    if machine.arch != "x86_64":
-        return max(2, most_terms_at_once(machine, dtype))
-    return 8 if count >= LONG_RUN else 4
 
 
 # Pixels of f16 tiles: `fmla` by an f16 lane reads it from v0 to v15, and the next inputs are loaded beside these.

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import Values, const, for_range, scale_index
-from mavcg.kernels.gemm.register_tile import F16_BLOCK_TERMS, F16_TERMS
+from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS, F16_TERMS
 from mavcg.kernels.gemm.tile import Part, Sum
 
 Value: TypeAlias = ir.Value

@@ -15,7 +15,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, align_workspace, image_of, padded_image
 from mavcg.kernels.primitives.runs import copy_run, fill_zeros
 from mavcg.specs.kernel import KernelSpec, Machine

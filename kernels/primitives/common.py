@@ -20,7 +20,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, StageOperand

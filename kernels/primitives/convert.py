@@ -25,7 +25,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
 )
 from mavcg.kernels.builder.nest import collapse
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of
 from mavcg.kernels.primitives.runs import along, copy_run, fill_zeros
 from mavcg.kernels.tensor.transpose import concatenate_vectors, transpose_squares, transpose_steps

@@ -33,7 +33,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, align_workspace, epilogue_operand_places, epilogue_operands, image_of
 from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix
 from mavcg.kernels.primitives.runs import along

@@ -15,8 +15,9 @@ from llvmlite import ir
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scale_index, splat, store_vector
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.gemm.micro_kernel import emit_tile
-from mavcg.kernels.gemm.register_tile import choose, lanes_f32
+from mavcg.kernels.gemm.register_tile import choose
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.primitives.common import MOST_BLOCK, Image

@@ -17,7 +17,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 

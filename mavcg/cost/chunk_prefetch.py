@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from mavcg.cost.kernel_work import KernelWork, block_channels, k_tile, registers
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.conv.spec import LEAST_SHARING, share_bytes
-from mavcg.kernels.gemm.register_tile import BlockRegisters, Widths, unroll_factor
+from mavcg.kernels.gemm.loop_shape import unroll_factor
+from mavcg.kernels.gemm.register_tile import BlockRegisters, Widths
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.sums_of_products import TilingRules

@@ -12,7 +12,8 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, note_tile, operands, scale_index
 from mavcg.kernels.builder.tiles import in_part, repeat_tiles
-from mavcg.kernels.gemm.register_tile import choose, cut, lanes_f32, most_pixels, most_vectors, step_cycles
+from mavcg.kernels.gemm.loop_shape import lanes_f32
+from mavcg.kernels.gemm.register_tile import choose, cut, most_pixels, most_vectors, step_cycles
 from mavcg.kernels.primitives.common import epilogue_operands, lanes_of
 from mavcg.kernels.primitives.direct.outer_product import OuterProduct
 from mavcg.kernels.primitives.direct.spec import DirectConv, TileExtent, VectorAxis

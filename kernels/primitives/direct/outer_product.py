@@ -23,7 +23,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, nested_loops
-from mavcg.kernels.gemm.register_tile import by_lane
+from mavcg.kernels.gemm.loop_shape import by_lane
 from mavcg.kernels.primitives.common import load_partial
 from mavcg.kernels.primitives.direct.terms import TermLoop, TermRun, Terms
 from mavcg.specs.kernel import Machine

@@ -26,7 +26,7 @@ from mavcg.kernels.builder.emit import (
     splat,
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, TermPointers, nested_loops, single_products
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.border import input_with_border
 from mavcg.kernels.primitives.common import (
     Image,

@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, address, const, fma, load_vector, repeat, scale_index, store_vector
 from mavcg.kernels.builder.float_math import like
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, lanes_of, load_partial
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES, Layout

@@ -26,7 +26,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.nest import minimum
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.matrix_product import fill_last_block
 from mavcg.kernels.primitives.runs import along

@@ -30,7 +30,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.kernels.builder.tiles import emit_full_or_tail
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, epilogue_operands, load_partial, store_partial
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text

@@ -29,13 +29,8 @@ from mavcg.kernels.builder.nest import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.kernels.gemm.float_tile import FloatProducts, FloatTerm
-from mavcg.kernels.gemm.register_tile import (
-    RegisterTiling,
-    choose,
-    most_pixels,
-    tiling_of,
-    unroll_factor,
-)
+from mavcg.kernels.gemm.loop_shape import unroll_factor
+from mavcg.kernels.gemm.register_tile import RegisterTiling, choose, most_pixels, tiling_of
 from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
 from mavcg.kernels.gemm.tile import Sum, WeightLayout
 from mavcg.kernels.primitives.winograd.tiles import Planes, Tiles

@@ -16,7 +16,7 @@ from llvmlite import ir
 from mavcg.graph import DTYPES
 from mavcg.kernels.builder.emit import address, const, prefetch_line, repeat, scale_index
 from mavcg.kernels.builder.nest import minimum
-from mavcg.kernels.gemm.register_tile import vector_lanes
+from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.primitives.winograd.matrices import Filtering, filtering
 from mavcg.specs.kernel import Machine, View

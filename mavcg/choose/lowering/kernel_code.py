@@ -15,7 +15,7 @@ from mavcg.files.worker_processes import Task
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes, release
-from mavcg.kernels.gemm.register_tile import AVX512_BYTES
+from mavcg.kernels.gemm.loop_shape import AVX512_BYTES
 from mavcg.kernels.registry import emit
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.ir.protection import protect

@@ -12,7 +12,8 @@ from mavcg.hardware.core import GENERIC
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
-from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
+from mavcg.kernels.gemm.loop_shape import by_lane
+from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM
 from mavcg.specs.blas_blocks import ITEM_BYTES, MATRIX_TERMS, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 

@@ -9,7 +9,7 @@ from mavcg.cost.chunk_prefetch import is_modelled, pass_of, shares
 from mavcg.cost.kernel_work import KernelWork, registers
 from mavcg.cost.level_traffic import l1_budget, l2_budget
 from mavcg.hardware.core_model import CoreModel
-from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, Order, worthwhile_call_rows
