@@ -10,7 +10,8 @@ from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, operand, operands, repeat, scale_index
 from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
-from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
+from mavcg.kernels.conv.spec import Conv2d, conv_sum
+from mavcg.kernels.conv.tiling import prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling

@@ -20,7 +20,8 @@ from mavcg.kernels.conv.blocks import Blocks
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.conv.depthwise_loops import emit_depthwise
 from mavcg.kernels.conv.part_loops import ChannelRun, block_channels, check_parts, part_runs
-from mavcg.kernels.conv.spec import Conv2d, conv2d_registers, plain_macro, register_tiling
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.tiling import conv2d_registers, plain_macro, register_tiling
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters
 from mavcg.kernels.tensor.plain_product import plain_conv2d

@@ -1,6 +1,6 @@
 """Cost and gain of prefetching the weights of the next chunk of channels, by a model of x86 cores.
 
-Register tiles of a chunk share the prefetches (kernels/conv/spec.share_bytes). The gain is twofold. Lines from
+Register tiles of a chunk share the prefetches (kernels/conv/tiling.share_bytes). The gain is twofold. Lines from
 beyond level 2 arrive in time; macro_tile.py counts these in bytes. The first lines that a chunk's first tile reads
 from level 2 arrive too, before the core's own prefetcher has detected the stream. The constants, [chunk_prefetch] of
 profiles/fits/x86.toml, were fitted to layers of SqueezeNet on a Zen 3, with and without the prefetch
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mavcg.cost.kernel_work import KernelWork, block_channels, k_tile, registers
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.conv.spec import LEAST_SHARING, share_bytes
+from mavcg.kernels.conv.tiling import LEAST_SHARING, share_bytes
 from mavcg.kernels.gemm.loop_shape import unroll_factor
 from mavcg.kernels.gemm.register_tile import BlockRegisters, Widths
 from mavcg.profiles.cost_fits import fit_of

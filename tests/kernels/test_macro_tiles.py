@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.conv.spec import LEAST_SHARING, Conv2d, register_tiling, share_bytes
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.tiling import LEAST_SHARING, register_tiling, share_bytes
 from mavcg.kernels.gemm.sum_blocks import block_terms, cut_at
 from mavcg.kernels.gemm.tile import Sum
 from mavcg.kernels.registry import emit, lower

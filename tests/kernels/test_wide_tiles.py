@@ -7,7 +7,8 @@ import pytest
 
 from mavcg.choose.lowering.kernel_code import kernel_flags, kernel_module
 from mavcg.graph.layout import dense_strides
-from mavcg.kernels.conv.spec import Conv2d, register_tiling, uncrowded_pixels
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.tiling import register_tiling, uncrowded_pixels
 from mavcg.kernels.gemm.loop_shape import lane_counts
 from mavcg.profiles.load import load_core
 from mavcg.runtime.machines import machines_for

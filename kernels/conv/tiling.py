@@ -1,0 +1,111 @@
+"""Register tiles and prefetches of a convolution of floats for a core, chosen before its loops are emitted."""
+
+from math import gcd
+
+from mavcg.hardware.machine import LINE_BYTES
+from mavcg.kernels.conv.spec import Conv2d, conv_sum
+from mavcg.kernels.gemm.loop_shape import vector_lanes
+from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.tile_plan import MacroTile
+
+# Bytes of the inputs of a row of pixels: smaller rows stay in level 1 while all chunks of channels are computed.
+ROW_NEAR_BYTES = 1 << 15
+FEW_CHUNKS = 2
+LEAST_SHARING = 4  # minimum number of register tiles that share the prefetch of the next chunk's weights
+# Register tiles that continue in the next row need addresses computed at run time: they are chosen only if they take
+# less than this fraction of the cycles.
+CROSSING_GAIN = 0.95
+
+
+def plain_macro(spec: Conv2d) -> MacroTile:
+    """Return a macro-tile that suits any cache: all channels for blocks of rows, or all rows where channels are cut."""
+    return MacroTile(spec.tiling_rules.plain_rows, panel_channels=spec.panel_channels or None)
+
+
+# x86 cores index level 1 by the offset in a page, so that a way has the size of a page. A tile's pixels, one line of
+# input each at a time, may fill six of the eight or more ways; weights and outputs need the others.
+L1_WAY_BYTES, INPUT_WAYS = 4096, 6
+
+
+def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
+    """Return the maximum pixels of a tile whose inputs do not evict each other from level 1; None: any number.
+
+    With 1024 channels all pixels of an image map to the same sets: on a Zen 4 tiles of 13 pixels took 1.13 times as
+    long as tiles of 6, and tiles of 26 four times as long.
+    """
+    if machine.arch != "x86_64":
+        return None
+    along = 0 if spec.single_pixels else 1
+    pitch = spec.x.strides[1 + along] * spec.stride[along] * spec.item_bytes
+    return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
+
+
+def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> tuple[RegisterTiling, bool]:
+    """Return (register tiles for a run of `channels` output channels, True if tiles continue in the next row of
+    pixels).
+
+    Tiles continue in the next row only where one block is all rows of the images.
+    """
+    terms = conv_sum(spec).length
+    terms = min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
+    dtype = spec.product_type
+    lanes, most = vector_lanes(machine, dtype), uncrowded_pixels(spec, machine)
+
+    def tiling(pixels: int) -> RegisterTiling:
+        if not spec.packed:
+            return choose(machine, pixels, 1, terms, most=most, dtype=dtype)
+        vectors, panel = -(-channels // lanes), max(1, spec.lanes // lanes)
+        if macro.nr is not None:
+            whole = max(1, macro.nr // (panel * lanes)) * panel
+            return tiling_of(machine, pixels, vectors, min(vectors, whole), terms, most, dtype)
+        return choose(machine, pixels, vectors, terms, panel, most, dtype)
+
+    by_row = tiling(spec.run_pixels)
+    whole = macro.parts == 1 and (macro.mc is None or macro.mc >= spec.pixel_rows)
+    if spec.by_channels and spec.pixel_rows > 1 and whole:
+        crossing = tiling(spec.pixel_rows * spec.out.shape[2])
+        if crossing.cycles < CROSSING_GAIN * by_row.cycles * spec.pixel_rows:
+            return crossing, True
+    return by_row, False
+
+
+def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+    """Return the register tiles of a block of `channels` output channels."""
+    lanes = vector_lanes(machine, spec.product_type)
+    tiling, crossing = register_tiling(spec, machine, macro, channels)
+    pixels = spec.run_pixels * (spec.pixel_rows if crossing else 1)
+    # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic. The
+    # ends of f16 blocks count.
+    most, terms = uncrowded_pixels(spec, machine), 0 if spec.tiling_rules.partial_sums else conv_sum(spec).length
+    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.product_type).cycles
+    shared = tiling.shared * (1 if crossing else spec.pixel_rows)
+    return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing, shared)
+
+
+def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
+    """Return True if each tile of a row prefetches the next tile's inputs, as these miss level 1 in most chunks.
+
+    Where windows overlap, a tile's own loads fetch most of the next tile's inputs. Measured on a Zen 3
+    (docs/design/engine-tiles.md). In-order cores would lose an issue slot per prefetch of f32 inputs; f16 loops have
+    slots to spare, and each panel of channels reads all inputs of its rows from level 2. chunk: channels of a chunk.
+    """
+    if spec.kernel[1] > spec.stride[1]:
+        return False
+    if machine.in_order and spec.x.dtype == "f16":
+        return True
+    if machine.arch != "x86_64" or spec.by_channels:
+        return False
+    row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * spec.item_bytes
+    return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= FEW_CHUNKS * chunk
+
+
+def share_bytes(spec: KernelSpec, macro: MacroTile, chunk_bytes: int, tiles: int) -> int:
+    """Return the bytes of the next chunk's weights that each of `tiles` register tiles prefetches per term of a sum.
+
+    chunk_bytes: size of a chunk's weights per term. The result is 0 where no prefetch is planned, or where too few
+    tiles share a chunk; these prefetch their own weights, `macro.prefetch_distance_bytes` ahead.
+    """
+    if not spec.panel_channels or not macro.prefetch_distance_bytes or tiles < LEAST_SHARING:
+        return 0
+    return -(-chunk_bytes // tiles)
