@@ -14,8 +14,8 @@ from mavcg.kernels.block_weights.expand import ExpandedBlocks
 from mavcg.kernels.block_weights.spec import Lines, QuantizedBlocks
 from mavcg.kernels.builder.nest import Nest, NestKernel
 from mavcg.kernels.conv.depthwise import Depthwise
-from mavcg.kernels.conv.matmul import MatMul
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.unpacked_matmul import MatMul
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.matmul import QMatMul
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec

@@ -7,8 +7,9 @@ from typing import Any, TypeGuard
 from mavcg.choose.lengths.first_rows import MATRIX_STRIDES
 from mavcg.choose.lowering.lower import LoweredStep
 from mavcg.kernels.builder.nest import collapse
-from mavcg.kernels.conv.matmul import MatMul, as_image
+from mavcg.kernels.conv.matmul import as_image
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.unpacked_matmul import MatMul
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.matmul import QMatMul
 from mavcg.kernels.int8.specs import QConv2d, QDepthwise
