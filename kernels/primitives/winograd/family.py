@@ -14,8 +14,9 @@ from mavcg.graph import DTYPES
 from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_places, image_of
 from mavcg.kernels.primitives.winograd.kernels import EMIT
 from mavcg.kernels.primitives.winograd.matrices import transform_weights
+from mavcg.kernels.primitives.winograd.planes import input_planes, products
 from mavcg.kernels.primitives.winograd.spec import Winograd, WinogradInput, WinogradOutput, WinogradProducts
-from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles, input_planes, products, view_in_layout
+from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles, view_in_layout
 from mavcg.specs.kernel import Array, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand

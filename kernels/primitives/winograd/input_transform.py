@@ -24,7 +24,8 @@ from mavcg.kernels.builder.float_math import like
 from mavcg.kernels.builder.nest import maximum, minimum, shuffle
 from mavcg.kernels.primitives.common import lanes_of, load_partial, transpose_vectors
 from mavcg.kernels.primitives.winograd.matrices import operations_of
-from mavcg.kernels.primitives.winograd.tiles import Located, Planes, Tiles, over_cache_lines, prefetches_pixels
+from mavcg.kernels.primitives.winograd.planes import Planes, over_cache_lines, prefetches_pixels
+from mavcg.kernels.primitives.winograd.tiles import Located, Tiles
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
@@ -49,7 +50,7 @@ class InputTransform:
     """Emitter of a kernel's input transform.
 
     patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch the next tile's pixels if that is worthwhile
-    (lines.prefetches_pixels).
+    (planes.prefetches_pixels).
     """
 
     def __init__(

@@ -29,7 +29,8 @@ from mavcg.kernels.builder.float_math import like
 from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.primitives.common import lanes_of, load_partial, store_partial, transpose_vectors, zero_other_lanes
 from mavcg.kernels.primitives.winograd.matrices import operations_of
-from mavcg.kernels.primitives.winograd.tiles import Located, Planes, Tiles, over_cache_lines, prefetches_pixels
+from mavcg.kernels.primitives.winograd.planes import Planes, over_cache_lines, prefetches_pixels
+from mavcg.kernels.primitives.winograd.tiles import Located, Tiles
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 
@@ -69,7 +70,7 @@ class OutputTransform:
     """Emitter of a kernel's output transform.
 
     patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch the next tile's pixels if that is worthwhile
-    (lines.prefetches_pixels).
+    (planes.prefetches_pixels).
     """
 
     def __init__(

@@ -33,7 +33,8 @@ from mavcg.kernels.gemm.loop_shape import unroll_factor
 from mavcg.kernels.gemm.register_tile import RegisterTiling, choose, most_pixels, tiling_of
 from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
 from mavcg.kernels.gemm.tile import Sum, WeightLayout
-from mavcg.kernels.primitives.winograd.tiles import Planes, Tiles
+from mavcg.kernels.primitives.winograd.planes import Planes
+from mavcg.kernels.primitives.winograd.tiles import Tiles
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from math import ceil
 
-from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Planes, Tiles, input_planes, products
+from mavcg.kernels.primitives.winograd.planes import Planes, input_planes, products
+from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

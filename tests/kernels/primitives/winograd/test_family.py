@@ -18,8 +18,8 @@ from mavcg.kernels.primitives.winograd.family import (
     tiles_between,
     winograd_spec,
 )
+from mavcg.kernels.primitives.winograd.planes import Planes
 from mavcg.kernels.primitives.winograd.spec import Winograd
-from mavcg.kernels.primitives.winograd.tiles import Planes
 from mavcg.kernels.registry import emit
 from mavcg.lab.trials.check import CheckCase, check_all
 from mavcg.runtime.machines import machines_for
