@@ -28,7 +28,8 @@ from mavcg.kernels.builder.nest import collapse
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of
 from mavcg.kernels.primitives.runs import along, copy_run, fill_zeros
-from mavcg.kernels.tensor.transpose import concatenate_vectors, transpose_squares, transpose_steps
+from mavcg.kernels.tensor.transpose import transpose_steps
+from mavcg.kernels.tensor.transpose_blocks import concatenate_vectors, transpose_squares
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Layout, Stage, StageOperand
