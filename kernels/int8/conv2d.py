@@ -1,60 +1,35 @@
-"""Lowering of 8-bit convolutions and of products with a constant matrix to implicit GEMM on packed weights.
-
-By im2row: a copy of each output pixel's inputs, then one matrix product. Results are the same bits as those of implicit
-GEMM, as all sums are exact. A patch is one contiguous run of bytes, so that an instruction's groups of four terms are
-full over the whole patch instead of over each row of taps. That is faster with few channels, or where a dilation
-separates taps.
-"""
+"""Lowering of 8-bit convolutions and of products with a constant matrix to implicit GEMM on packed weights."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.graph.layout import dense_strides
-from mavcg.kernels.builder.nest import collapse
 from mavcg.kernels.builder.quantize import epilogue_of, limits, sum_of
 from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.depthwise import emit_qdepthwise
+from mavcg.kernels.int8.packed_weights import (
+    FLIP,
+    FLIP_WORDS,
+    Array,
+    WeightForm,
+    folded_bias,
+    in_groups,
+    in_panels,
+    pack_weights,
+)
 from mavcg.kernels.int8.register_tile import GROUP, U8_LARGEST, SumRun, sums_in_i16
 from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors, packed_terms
 from mavcg.kernels.int8.tile import LARGEST_REAL
-from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import in_pieces
 
-Array: TypeAlias = NDArray[Any]
-
-FLIP, FLIP_WORDS = -0x7F7F7F80, 16  # four bytes of 128 as i32, and such words in the longest register
 PIECE_PIXELS = 96  # maximum pixels of a piece of a long row, whose inputs then stay in a level-1 cache
-
-
-class WeightForm(StrEnum):
-    """The order of a weights constant: filters [O, KH, KW, C/groups], a matrix [O, C], or its transpose [C, O].
-
-    PATCHES: filters that are multiplied with whole patches of the image (im2row).
-    """
-
-    FILTERS = "filters"
-    PATCHES = "patches"
-    MATRIX = "matrix"
-    TRANSPOSED = "transposed"
-
-    def filters(self, constant: Array) -> Array:
-        """Return the constant as [O, KH, KW, C / groups]."""
-        if self is WeightForm.FILTERS:
-            return constant
-        if self is WeightForm.PATCHES:
-            return constant.reshape(constant.shape[0], 1, 1, -1)
-        matrix = constant if self is WeightForm.MATRIX else constant.T
-        return np.ascontiguousarray(matrix)[:, None, None, :]
 
 
 def qconv_step(
@@ -117,41 +92,6 @@ def qconv_step(
     return (Step(spec, (*operands, *added), node.origin),)
 
 
-def folded_bias(bias: Array, weights: Array, dtype: str, zero: int) -> Array:
-    """Return what is added to sums of x * w with x taken as i8, and as u8: [2, O], i32 that wraps around as sums do.
-
-    Taken as the other type, x and its zero point are 128 less or more.
-    """
-    total = weights.astype(np.int64).reshape(weights.shape[0], -1).sum(axis=1)
-    zeros = (zero, zero + 128) if dtype == "i8" else (zero - 128, zero)
-    return np.stack([bias.astype(np.int64) - z * total for z in zeros]).astype(np.int32)
-
-
-def in_panels(values: Array, groups: int, lanes: int) -> Array:
-    """Pad each group of [rows, O] with zeros to whole panels: [rows, groups * panels * lanes]."""
-    rows, out_ch = values.shape[0], values.shape[1] // groups
-    filled = np.zeros((rows, groups, -(-out_ch // lanes) * lanes), values.dtype)
-    filled[:, :, :out_ch] = values.reshape(rows, groups, out_ch)
-    return filled.reshape(rows, -1)
-
-
-def pack_weights(weights: Array, groups: int, lanes: int, run: SumRun) -> Array:
-    """Pack weights [O, KH, KW, C/groups] into [groups, panels, run.steps, lanes, run.group], padded with zeros."""
-    out_ch, terms = weights.shape[0] // groups, run.group
-    panels = -(-out_ch // lanes)
-    filled = np.zeros((groups, panels * lanes, run.steps, terms), np.int8)
-    filled[:, :out_ch] = in_groups(weights, run).reshape(groups, out_ch, run.steps, terms)
-    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, run.steps, terms).transpose(0, 1, 3, 2, 4))
-
-
-def in_groups(weights: Array, run: SumRun) -> Array:
-    """Arrange weights [O, KH, KW, C/groups] as [O, run.steps, run.group]: the terms of each group of inputs that is
-    read."""
-    terms = np.array(run.terms(), np.int64)
-    flat = weights.reshape(weights.shape[0], -1, run.length)
-    return np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(weights.shape[0], run.steps, run.group)
-
-
 def _pack_weights(constant: Array, form: WeightForm, groups: int, lanes: int, run: SumRun) -> Array:
     return pack_weights(form.filters(constant), groups, lanes, run)
 
@@ -199,11 +139,11 @@ def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: 
             raise MavcgError(f"node '{node.origin}' (qconv2d): is depthwise with a residual; add that by a qadd")
         return (_depthwise_step(node, graph, views, weights),)
     window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
-    x, out, residual = views[node.inputs[0]], views[node.output], _residual(node, views)
+    x, out, residual = views[node.inputs[0]], views[node.output], residual_view(node, views)
     return qconv_step(node, graph, x, out, WeightForm.FILTERS, packing, residual, **window)
 
 
-def _residual(node: Node, views: Mapping[str, View]) -> View | None:
+def residual_view(node: Node, views: Mapping[str, View]) -> View | None:
     return views[node.inputs[5]] if node.inputs[5] else None
 
 
@@ -280,57 +220,3 @@ LOWER = {"qconv2d": lower_qconv2d}
 EMIT = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}
 EMIT_TILED = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}
 REGISTERS = {QConv2d: qconv2d_registers}
-
-
-IM2ROW = "im2row"
-SLACK_BYTES = 64  # added to the workspace, as a sum of fewer than four terms reads four bytes
-ONE = (1, 1)
-
-
-def im2row_choices(node: Node, graph: Graph) -> tuple[str, ...]:
-    """Return the algorithms, apart from the default, that can compute a qconv2d whose padding is in its input.
-
-    There are none for 1 x 1 kernels of stride 1, whose image is the matrix already, and for depthwise convolutions,
-    whose sums are short.
-    """
-    if node.op != "qconv2d" or any(name not in graph.constants for name in node.inputs[1:5] if name):
-        return ()
-    out_ch, *kernel, per_group = graph.shape(node.inputs[1])
-    empty = 0 in graph.shape(node.output) or 0 in (out_ch, *kernel, per_group)
-    in_place = tuple(kernel) == ONE and tuple(node.attr("stride")) == ONE
-    return () if empty or in_place or any(node.attr("pads")) or is_depthwise(node, graph) else (IM2ROW,)
-
-
-def eight_bit_primitive(node: Node, graph: Graph, algorithm: str) -> str:
-    """Return the name of the primitive for an algorithm of a qconv2d; algorithm "" is the default."""
-    if algorithm == IM2ROW:
-        return "qconv_im2row_hwc_hwc"
-    return "qconv_depthwise_hwc_hwc" if is_depthwise(node, graph) else "qconv_implicit_hwc_hwc"
-
-
-def im2row_steps(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the steps of a node by im2row: the copy of patches into a workspace, then the product."""
-    x, out = views[node.inputs[0]], views[node.output]
-    _, k_h, k_w, per_group = graph.shape(node.inputs[1])
-    groups, (down, across) = int(node.attr("groups")), node.attr("stride")
-    n, out_h, out_w, _ = out.shape
-    image, row, column, channel = x.strides
-    dilation = node.attr("dilation")
-    terms = groups * k_h * k_w * per_group
-    patches = View(x.dtype, (n, out_h, out_w, terms), dense_strides((n, out_h, out_w, terms)))
-    shape = (n, out_h, out_w, groups, k_h, k_w, per_group)
-    steps = (
-        image,
-        down * row,
-        across * column,
-        per_group * channel,
-        dilation[0] * row,
-        dilation[1] * column,
-        channel,
-    )
-    copy = CopySpec(1, collapse(shape, (steps, dense_strides(shape))))
-    workspace = Operand(workspace_bytes=patches.elements + SLACK_BYTES)
-    gather = Step(copy, (Operand(node.inputs[0]), replace(workspace, written=True)), node.origin)
-    residual = _residual(node, views)
-    (product,) = qconv_step(node, graph, patches, out, WeightForm.PATCHES, packing, residual, groups=groups)
-    return gather, replace(product, operands=(workspace, *product.operands[1:]))

@@ -18,21 +18,13 @@ from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import F32, address
 from mavcg.kernels.builder.nest import load_lanes, store_lanes
 from mavcg.kernels.conv.matmul import as_image
-from mavcg.kernels.int8.conv2d import (
-    FLIP,
-    FLIP_WORDS,
-    PIECE_PIXELS,
-    WeightForm,
-    in_groups,
-    in_panels,
-    is_depthwise,
-    pack_weights,
-)
+from mavcg.kernels.int8.conv2d import PIECE_PIXELS, is_depthwise
 from mavcg.kernels.int8.conv_loops import PLAIN, Endings, emit_convolution, flip_register, qconv2d_registers
 from mavcg.kernels.int8.depthwise import PLAIN as PLAIN_DEPTHWISE
 from mavcg.kernels.int8.depthwise import emit_depthwise_sums
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise, IntegerEnding, IntegerSums, integer_ending
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
+from mavcg.kernels.int8.packed_weights import FLIP, FLIP_WORDS, WeightForm, in_groups, in_panels, pack_weights
 from mavcg.kernels.int8.register_tile import GROUP, SumRun, sums_in_i16
 from mavcg.kernels.int8.specs import CHANNELS, in_vectors, packed_terms
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View

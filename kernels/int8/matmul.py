@@ -27,8 +27,9 @@ from mavcg.kernels.builder.product_loop import single_products
 from mavcg.kernels.builder.quantize import Int8Epilogue, epilogue_of, requantize_value, subtract_zero
 from mavcg.kernels.conv.matmul import as_image, product_sizes
 from mavcg.kernels.conv.unpacked_matmul import UnpackedProducts
-from mavcg.kernels.int8.conv2d import WeightForm, qconv_step
+from mavcg.kernels.int8.conv2d import qconv_step
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
+from mavcg.kernels.int8.packed_weights import WeightForm
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.serialize import spec_format
 

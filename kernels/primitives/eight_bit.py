@@ -16,7 +16,9 @@ from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.layout import dense_strides
 from mavcg.kernels.builder.quantize import limits
 from mavcg.kernels.conv.depthwise import MOST_TAPS
-from mavcg.kernels.int8.conv2d import FLIP_WORDS, IM2ROW, im2row_steps, lower_qconv2d
+from mavcg.kernels.int8.conv2d import lower_qconv2d
+from mavcg.kernels.int8.im2row import IM2ROW, im2row_steps
+from mavcg.kernels.int8.packed_weights import FLIP_WORDS
 from mavcg.specs.kernel import Array, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.primitive import (

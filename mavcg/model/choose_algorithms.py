@@ -23,7 +23,7 @@ from mavcg.choose.plan import Plan
 from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.kernels.int8.conv2d import eight_bit_primitive
+from mavcg.kernels.int8.im2row import eight_bit_primitive
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.model_request import PlanContext
 from mavcg.runtime.machines import packing_for

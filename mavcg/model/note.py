@@ -16,7 +16,7 @@ from mavcg.graph import Node
 from mavcg.graph.layout import Layout
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.conv2d import eight_bit_primitive
+from mavcg.kernels.int8.im2row import eight_bit_primitive
 from mavcg.kernels.primitives.convert import find_conversion
 from mavcg.runtime.kernel_versions import versions_of
 from mavcg.specs.kernel import KernelSpec

@@ -11,7 +11,7 @@ from mavcg.choose.algorithms.choice import Choice
 from mavcg.choose.algorithms.network import Kind, Network, NetworkNode
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.conv2d import is_depthwise
-from mavcg.kernels.int8.conv2d import IM2ROW, eight_bit_primitive, im2row_choices
+from mavcg.kernels.int8.im2row import IM2ROW, eight_bit_primitive, im2row_choices
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice

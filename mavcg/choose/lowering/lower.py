@@ -8,7 +8,7 @@ from types import MappingProxyType
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import Count, text_of
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.conv2d import IM2ROW, im2row_choices, im2row_steps
+from mavcg.kernels.int8.im2row import IM2ROW, im2row_choices, im2row_steps
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winograd_steps
 from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border

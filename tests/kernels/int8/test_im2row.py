@@ -8,7 +8,7 @@ from bench.program_runner import ProgramRunner
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.int8.conv2d import IM2ROW, im2row_choices
+from mavcg.kernels.int8.im2row import IM2ROW, im2row_choices
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.reference import run
 from mavcg.specs.kernel import Packing

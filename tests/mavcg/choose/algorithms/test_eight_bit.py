@@ -19,7 +19,7 @@ from mavcg.choose.predict.algorithms import predict_algorithms
 from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.int8.conv2d import IM2ROW
+from mavcg.kernels.int8.im2row import IM2ROW
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
 from mavcg.lab.tuning.work_list import plan_of

@@ -6,7 +6,7 @@ from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.int8.conv2d import IM2ROW
+from mavcg.kernels.int8.im2row import IM2ROW
 from mavcg.specs.kernel import Packing
 
 
