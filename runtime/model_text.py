@@ -4,46 +4,36 @@ It is pure: values in, text out.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
-from mavcg.runtime.core_speeds import plan_rows, speed_rows, stage_plan
+from mavcg.runtime.core_speeds import plan_rows, speed_rows
 from mavcg.runtime.coreset import NEED_WORDS, SLOW_ID, CoreSet
 from mavcg.runtime.count_tables import count_tables_text, counts_of
 from mavcg.runtime.library_tables import TYPE_CODES
 from mavcg.runtime.model_header import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
+from mavcg.runtime.run_tables import (
+    is_external,
+    loop_lines,
+    operand_tables,
+    run_lines,
+    stage_table,
+    static_array,
+)
 from mavcg.specs.model_program import (
-    ONLY_COPY,
-    OperandAddress,
     Program,
-    ProgramPhase,
     ProgramState,
     ProgramTensor,
-    RingBuffer,
 )
 from mavcg.text.safe_text import c_string, comment
 
-_BASES = {
-    "arena": "IN_ARENA",
-    "constants": "IN_CONSTANTS",
-    "input": "IN_INPUT",
-    "output": "IN_OUTPUT",
-    "state": "IN_STATE",
-    "fault": "IN_FAULT",
-    "count": "IN_COUNT",
-    "counted": "IN_COUNTED",
-}
 DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10
 SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
-MOVED_LINE = 64  # bytes; of csrc/engine.h
-_MOVED_CHUNK = 1024  # lines that a thread copies at least
 SAVED_HEADER_BYTES = 16  # struct states_header of csrc/engine_state.c
-_MOVE = 0xFFFFFFFF  # MOVE of csrc/engine.h
-_NO_CONDITION = 0xFFFFFFFF  # NO_CONDITION of csrc/engine.h
 
 
 def default_spin_us(board: Board | None) -> int:
@@ -98,13 +88,13 @@ def tables_text(
     """
     check_program(program)
     kernels = kernels_of(program)
-    runs, operands = _runs(program, {kernel: i for i, kernel in enumerate(kernels)})
-    loops, moving = _loops(program, runs, operands)
+    runs, operands = run_lines(program, {kernel: i for i, kernel in enumerate(kernels)})
+    loops, moving = loop_lines(program, runs, operands)
     weight_lines, weights_of = speed_rows(program, core_set)
     sizes = {
         "PHASES": len(runs),
         "OPERANDS": len(operands),
-        "EXTERNAL_OPERANDS": sum(map(_is_external, operands)),
+        "EXTERNAL_OPERANDS": sum(map(is_external, operands)),
         "DEFAULT_THREADS": options.threads,
         "LOOPS": len(loops),
         "VERSIONS": core_set.version_count,
@@ -120,29 +110,29 @@ def tables_text(
             f"#define MAVCG_SET {core_set.tag}\n",
             f"#define MAVCG_CONSTANTS {options.constants or constants_symbol(program)}\n",
             _sizes(program, sizes),
-            _array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{w:#x}" for w in base_needs)]),
+            static_array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{w:#x}" for w in base_needs)]),
             'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
             _functions(kernels, versions, core_set),
             _element_bytes(),
             _tensors("inputs", program.inputs),
             _tensors("outputs", program.outputs),
             _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
-            _array("const struct engine_state state_table[]", map(_state, program.states)),
+            static_array("const struct engine_state state_table[]", map(_state, program.states)),
             count_tables_text(program),
             _counted_tables(program),
             _steps(program),
-            _array(
+            static_array(
                 "const struct engine_step run_table[]",
                 (f"{{{', '.join(map(str, numbers))}, {weights_of[step]}, {step}}}," for step, numbers in runs),
             ),
-            _array("const struct engine_loop loop_table[]", loops),
-            _array("const struct engine_moving moving_table[]", moving),
-            _array(f"const uint16_t speed_table[][{core_set.version_count}]", weight_lines),
-            _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
-            _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
+            static_array("const struct engine_loop loop_table[]", loops),
+            static_array("const struct engine_moving moving_table[]", moving),
+            static_array(f"const uint16_t speed_table[][{core_set.version_count}]", weight_lines),
+            static_array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
+            static_array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
             f"static uint64_t core_runs[{core_set.version_count}];\n",
-            _operands(program, operands),
-            *([_stages(program, core_set)] if options.in_application else []),
+            operand_tables(program, operands),
+            *([stage_table(program, core_set)] if options.in_application else []),
         ]
     )
 
@@ -181,20 +171,20 @@ def _counted_tables(program: Program) -> str:
     counted = [(i, t.counted_axis, t.counted) for i, t in enumerate(program.outputs) if t.counted_axis is not None]
     if not counted:
         return ""
-    return _array("const mavcg_counted counted_table[]", (f"{{{i}, {axis}}}," for i, axis, _ in counted)) + _array(
-        "const uint32_t counted_words[]", (f"{word}," for _, _, word in counted)
-    )
+    return static_array(
+        "const mavcg_counted counted_table[]", (f"{{{i}, {axis}}}," for i, axis, _ in counted)
+    ) + static_array("const uint32_t counted_words[]", (f"{word}," for _, _, word in counted))
 
 
 def _steps(program: Program) -> str:
     """Return the table of steps that mavcg_step describes to users."""
     lines = (
         f"{{{c_string(s.name)}, {c_string(s.op)}, {c_string(s.kernel)}, {s.rows}, "
-        f"{_at_most(s.min_chunk_rows, s.rows)}, "
+        f"{min(s.min_chunk_rows, s.rows)}, "
         f"{s.work}}},"
         for s in program.steps
     )
-    return _array("const mavcg_step steps_table[]", lines)
+    return static_array("const mavcg_step steps_table[]", lines)
 
 
 def states_digest(program: Program) -> int:
@@ -207,110 +197,6 @@ def _state(state: ProgramState) -> str:
     """Return a line of the engine's table of states."""
     initial = -1 if state.initial is None else state.initial
     return f"{{{state.offset}, {state.type.bytes}, {initial}, {int(state.in_place)}}},"
-
-
-def _is_external(operand: OperandAddress) -> bool:
-    """Return True for an operand that each run has to find: in a buffer of the user's, or in a state of two copies."""
-    return operand.base in ("input", "output") or (operand.base == "state" and operand.index != ONLY_COPY)
-
-
-def _operands(program: Program, operands: Sequence[OperandAddress]) -> str:
-    """Return the tables of operands: all, the numbers of external ones, and those in buffers between stages."""
-    numbers = {count: i for i, count in enumerate(counts_of(program))}
-
-    def index_of(operand: OperandAddress) -> int:
-        return operand.index if operand.count is None else numbers[operand.count]
-
-    lines = (f"{{{operand.offset}, {_BASES[operand.base]}, {index_of(operand)}}}," for operand in operands)
-    external = (f"{i}," for i, operand in enumerate(operands) if _is_external(operand))
-    rings = ((i, ring) for i, operand in enumerate(operands) if (ring := _ring_of(operand, program)) is not None)
-    ring_lines = [*(f"{{{i}, {ring.copies}, {ring.stride}}}," for i, ring in rings), "{0},"]
-    return (
-        _array("const struct engine_operand operand_table[]", lines)
-        + _array("const uint32_t external_table[]", external, zero="0,")
-        + _array("const struct engine_ring_operand ring_table[]", ring_lines)
-    )
-
-
-def _at_most(size: int, rows: int) -> int:
-    """Return a chunk or call size that fits into 32 bits, and is not larger than the step."""
-    return min(size, rows)
-
-
-def _array(declaration: str, lines: Iterable[str], zero: str = "{0},") -> str:
-    """Return the C text of a static array; without lines it has one unused element, because C has no empty arrays."""
-    body = "".join(f"    {line}\n" for line in list(lines) or [zero])
-    return f"static {declaration} = {{\n{body}}};\n"
-
-
-def _runs(
-    program: Program, kernels: Mapping[str, int]
-) -> tuple[list[tuple[int, tuple[int, ...]]], list[OperandAddress]]:
-    """Return the lines of run_table, as (step, the fields before `speeds`), and all operands.
-
-    Equal lists of operands occur once, if steps are computed by parts.
-    """
-    phases = program.phases or tuple(
-        ProgramPhase(number, 0, step.rows, step.operands) for number, step in enumerate(program.steps)
-    )
-    runs: list[tuple[int, tuple[int, ...]]] = []
-    operands: list[OperandAddress] = []
-    firsts: dict[tuple[OperandAddress, ...], int] = {}
-    for phase in phases:
-        first = firsts.setdefault(phase.operands, len(operands))
-        if first == len(operands):
-            operands += phase.operands
-        step = program.steps[phase.step]
-        if phase.moved_bytes:
-            lines = phase.moved_bytes // MOVED_LINE
-            fields = (0, lines, _at_most(_MOVED_CHUNK, lines), lines, _MOVE, first)
-        else:
-            fields = (
-                phase.first_row,
-                phase.rows,
-                _at_most(step.min_chunk_rows, phase.rows),
-                _at_most(step.call_rows or step.min_chunk_rows, phase.rows),
-                kernels[step.kernel],
-                first,
-            )
-        runs.append((phase.step, fields))
-    return runs, operands
-
-
-def _loops(
-    program: Program, runs: Sequence[tuple[int, tuple[int, ...]]], operands: list[OperandAddress]
-) -> tuple[list[str], list[str]]:
-    """Return the lines of loop_table and moving_table. Conditions are added to the operands."""
-    loops, moving = list[str](), list[str]()
-    for loop in program.loops:
-        first = len(moving)
-        numbers = {  # steps of a loop may share their lists of operands
-            fields[-1] + i: stride
-            for step, fields in runs[loop.begin : loop.end]
-            for i, operand in enumerate(program.steps[step].operands)
-            for number, stride in operand.strides
-            if number == loop.number
-        }
-        after = sum(other.begin < loop.end for other in program.loops)  # the first loop that is not in this one
-        moving += [f"{{{number}, {stride}}}," for number, stride in numbers.items()]
-        condition = _NO_CONDITION if loop.condition is None else len(operands)
-        if loop.condition is not None:
-            operands.append(loop.condition)
-        loops.append(f"{{{loop.begin}, {loop.end}, {loop.trips}, {condition}, {first}, {len(moving)}, {after}}},")
-    return loops, moving
-
-
-def _ring_of(operand: OperandAddress, program: Program) -> RingBuffer | None:
-    """Return the buffer between stages whose first copy contains an operand; None if there is none."""
-    if operand.base != "arena":
-        return None
-    return next((ring for ring in program.rings if ring.offset <= operand.offset < ring.offset + ring.stride), None)
-
-
-def _stages(program: Program, core_set: CoreSet) -> str:
-    """Return the table of a pipeline's stages; each phase is a step."""
-    lines = [f"{{{s.begin}, {s.end}, {stage_plan(s, core_set)}}}," for s in program.stages]
-    return _array("const struct engine_stage stage_table[]", lines)
 
 
 def _functions(kernels: Sequence[str], versions: Mapping[str, Sequence[str]], core_set: CoreSet) -> str:
@@ -329,9 +215,9 @@ def _functions(kernels: Sequence[str], versions: Mapping[str, Sequence[str]], co
     described = (f"{{{c_string(k)}, kernel_versions[{i}], kernel_runs[{i}], 0}}," for i, k in enumerate(kernels))
     return (
         declared
-        + _array(f"void *const kernel_versions[][{count}]", (f"{{{t}}}," for t in tables))
+        + static_array(f"void *const kernel_versions[][{count}]", (f"{{{t}}}," for t in tables))
         + f"static uint64_t kernel_runs[{max(1, len(kernels))}][{count}];\n"
-        + _array("struct mavcg_function functions[]", described)
+        + static_array("struct mavcg_function functions[]", described)
     )
 
 
@@ -339,7 +225,7 @@ def _element_bytes() -> str:
     """Return the table of element sizes in bytes by type code, with 1 at 0, which is not a code."""
     sizes = dict.fromkeys(range(max(TYPE_CODES.values()) + 1), 1)
     sizes |= {code: DTYPES[name].itemsize for name, code in TYPE_CODES.items()}
-    return _array("const uint8_t element_bytes[]", [f"{', '.join(str(size) for size in sizes.values())},"])
+    return static_array("const uint8_t element_bytes[]", [f"{', '.join(str(size) for size in sizes.values())},"])
 
 
 def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:
@@ -352,6 +238,6 @@ def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:
             f"{tensor.type.bytes}}},"
         )
         at += rank
-    return _array(f"const int64_t {which}_dims[]", (f"{d}," for d in dims), zero="0,") + _array(
+    return static_array(f"const int64_t {which}_dims[]", (f"{d}," for d in dims), zero="0,") + static_array(
         f"const mavcg_tensor {which}_table[]", lines
     )
