@@ -1,6 +1,6 @@
 """Choice of the importer for a file, by its content, then by its name."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -50,6 +50,20 @@ def import_model(
     from mavcg.importers.onnx_file import import_onnx
 
     return import_onnx(path, shapes, loops, least_trips)
+
+
+def model_path(model: str, built_in: Collection[str]) -> Path:
+    """Return the path of a model's file, where a name may also be that of a built-in network, but is not here.
+
+    Raises: MavcgError for a name that is no file's either.
+    """
+    path = Path(model)
+    if not path.exists() and path.suffix.lower() not in SUFFIXES:
+        raise MavcgError(
+            f"{model}: is neither a file nor a built-in network; name a model file ({FILES}), "
+            f"or one of {', '.join(built_in)}"
+        )
+    return path
 
 
 def dimension_name(path: Path, tensor: str, axis: int) -> str:

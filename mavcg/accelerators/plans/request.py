@@ -20,7 +20,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.importers.load import SUFFIXES, import_model
+from mavcg.importers.load import import_model, model_path
 from mavcg.passes.graph.pipeline import optimise
 
 SEARCHES = ("exact", "pruned", "exhaustive")
@@ -107,13 +107,7 @@ def read_layers(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant
         return layers_of(network(model, paper_variant))
     if paper_variant:
         raise MavcgError(f"--paper-variant: {model} is not one of the paper's networks, {', '.join(NAMES)}")
-    path = Path(model)
-    if not path.exists() and path.suffix.lower() not in SUFFIXES:
-        raise MavcgError(
-            f"{model}: is neither a file nor a built-in network; name a model file (.onnx, .tflite or .prototxt), "
-            f"or one of {', '.join(NAMES)}"
-        )
-    graph = optimise(import_model(path, shapes))
+    graph = optimise(import_model(model_path(model, NAMES), shapes))
     try:
         layers = layers_of(graph)
     except MavcgError as error:

@@ -26,7 +26,7 @@ from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, com
 from mavcg.choose.limits.arena_need import peak
 from mavcg.errors import MavcgError
 from mavcg.hardware.core_model import CoreModel
-from mavcg.importers.load import SUFFIXES, import_model
+from mavcg.importers.load import import_model, model_path
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.foreign_library import ForeignLibrary
@@ -68,13 +68,7 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
         if shapes:
             raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; name a model file instead")
         return network_of(optimise(built_in(model)))
-    path = Path(model)
-    if not path.exists() and path.suffix.lower() not in SUFFIXES:
-        raise MavcgError(
-            f"{model}: is neither a file nor a built-in network; name a model file (.onnx, .tflite or .prototxt), "
-            f"or one of {', '.join(NAMES)}"
-        )
-    network = network_of(optimise(import_model(path, shapes)))
+    network = network_of(optimise(import_model(model_path(model, NAMES), shapes)))
     if not network.convolutions:
         why = "; ".join(sorted({f"{node.name} {node.why}" for node in network.left_out})[:3])
         raise MavcgError(
