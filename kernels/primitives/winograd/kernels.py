@@ -16,7 +16,8 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.primitives.winograd.input_transform import InputTransform
-from mavcg.kernels.primitives.winograd.output_transform import OutputTransform, WinogradEpilogue
+from mavcg.kernels.primitives.winograd.output_stores import WinogradEpilogue
+from mavcg.kernels.primitives.winograd.output_transform import OutputTransform
 from mavcg.kernels.primitives.winograd.product import WinogradProduct
 from mavcg.kernels.primitives.winograd.spec import Winograd, WinogradInput, WinogradOutput, WinogradProducts
 from mavcg.specs.kernel import Machine
