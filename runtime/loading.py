@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.runtime.bounded_shape import set_shapes, shapes_of
 from mavcg.runtime.declared import ffi
 from mavcg.runtime.library_tables import (
-    Tensor,
     check_status,
     close_library,
     counted_of,
@@ -33,9 +31,9 @@ from mavcg.runtime.library_tables import (
     tensor_of,
     text_of,
 )
+from mavcg.runtime.run_arrays import Array, dense_inputs, given_outputs, new_outputs
 
-Array = NDArray[Any]
-ndarray, empty, from_buffer = np.ndarray, np.empty, ffi.from_buffer
+from_buffer = ffi.from_buffer
 AUTO = "auto"  # for a number of threads
 _PIN: int = ffi.integer_const("MAVCG_PIN")
 
@@ -236,11 +234,11 @@ class Model:
         self, arrays: Sequence[Any], out: Sequence[Array] | Array | None, step_ns: Array | None
     ) -> tuple[int, tuple[Array, ...]]:
         # Of small models the time of a call is in these lines: they make no objects of cffi but buffers.
-        given = self.check_inputs(arrays)
+        given = dense_inputs(self.path, self.inputs, arrays)
         if out is None:
-            outputs = self.empty_outputs()
+            outputs = new_outputs(self.outputs)
         else:
-            outputs = self._check_outputs(out)
+            outputs = given_outputs(self.path, self.outputs, out)
         # The result of from_buffer keeps its array alive.
         buffers_in, buffers_out = [from_buffer(array) for array in given], [from_buffer(array) for array in outputs]
         with self._running:
@@ -268,66 +266,16 @@ class Model:
 
     def empty_outputs(self) -> tuple[Array, ...]:
         """Return new arrays for the outputs."""
-        return tuple([empty(tensor.shape, tensor.dtype) for tensor in self.outputs])
+        return new_outputs(self.outputs)
 
     def check_inputs(self, arrays: Sequence[Any]) -> list[Array]:
         """Return the inputs as dense arrays. Raises: MavcgError for a wrong number, shape or dtype."""
-        if len(arrays) != len(self.inputs):
-            required = ", ".join(map(str, self.inputs)) or "none"
-            raise MavcgError(f"{self.path}: {len(arrays)} inputs given, the model takes {len(self.inputs)}: {required}")
-        checked: list[Array] = []
-        for value, tensor in zip(arrays, self.inputs):  # noqa: B905 - strict takes time, and the lengths are equal
-            array = value if type(value) is ndarray else self._array_of(value, tensor)
-            if array.shape != tensor.shape or array.dtype != tensor.dtype:
-                number = len(checked)
-                raise MavcgError(f"{self.path}: input {number} ({tensor.name}): {_mismatch(array, tensor)}")
-            flags = array.flags
-            dense = flags.c_contiguous and flags.aligned
-            checked.append(array if dense else np.require(array, requirements=["C", "A"]))
-        return checked
-
-    def _check_outputs(self, out: Sequence[Array] | Array) -> tuple[Array, ...]:
-        """Return the arrays that the caller gave for the outputs.
-
-        Raises: MavcgError for an array that cannot be written.
-        """
-        outputs = (out,) if type(out) is ndarray else tuple(out)
-        if len(outputs) != len(self.outputs):
-            raise MavcgError(f"{self.path}: out has {len(outputs)} arrays, the model gives {len(self.outputs)}")
-        for array, tensor in zip(outputs, self.outputs):  # noqa: B905 - as above
-            if type(array) is not ndarray:
-                raise MavcgError(f"{self.path}: out ({tensor.name}): is not a NumPy array; give a writable one")
-            if array.shape != tensor.shape or array.dtype != tensor.dtype:
-                raise MavcgError(f"{self.path}: out ({tensor.name}): {_mismatch(array, tensor)}")
-            if not array.flags.carray:
-                raise MavcgError(
-                    f"{self.path}: out ({tensor.name}): is not contiguous, aligned and writeable; give such an array"
-                )
-        return outputs
-
-    def _array_of(self, value: Any, tensor: Tensor) -> Array:
-        """Return the value for an input as an array, through DLPack if it is of another library. Raises: MavcgError."""
-        if isinstance(value, ndarray) or not hasattr(value, "__dlpack__"):
-            return np.asarray(value)
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
-            raise MavcgError(
-                f"{self.path}: input ({tensor.name}): cannot be read by DLPack ({error}); give a tensor in the memory "
-                "of the CPU, without gradients, or a NumPy array"
-            ) from error
+        return dense_inputs(self.path, self.inputs, arrays)
 
 
 def context_options(threads: int, pin: bool) -> dict[str, int]:
     """Return the values that cffi initialises a mavcg_options with."""
     return {"threads": threads, "flags": _PIN if pin else 0}
-
-
-def _mismatch(array: Array, tensor: Tensor) -> str:
-    """Return how an array differs from the model's input, and what to do."""
-    if array.shape != tensor.shape:
-        return f"shape {list(array.shape)}, the model takes {list(tensor.shape)}; give an array of that shape"
-    return f"{array.dtype}, the model takes {tensor.dtype}; convert it with .astype('{tensor.dtype}')"
 
 
 def load(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False, network: str | None = None) -> Model:

@@ -11,7 +11,8 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.runtime.declared import ffi
 from mavcg.runtime.library_tables import check_status
-from mavcg.runtime.loading import Array, Model
+from mavcg.runtime.loading import Model
+from mavcg.runtime.run_arrays import Array
 
 _AGAIN: int = ffi.integer_const("MAVCG_AGAIN")
 _SLICE_MS = 100  # of a wait, so that a signal is heeded

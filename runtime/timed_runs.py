@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.runtime.application import LoadedApplication, load_application
-from mavcg.runtime.loading import Array, Model
+from mavcg.runtime.loading import Model
 from mavcg.runtime.pipeline import Pipeline
+from mavcg.runtime.run_arrays import Array
 
 
 @dataclass(frozen=True)
