@@ -1,13 +1,12 @@
 """Builds hand-written assembly: its hot functions get a version per core and a dispatcher, in one object.
 
-The versions are in the file's own text, after the functions that they are copies of
-(passes/asm/transforms/function_copies.py), so that data is not duplicated. A function that cannot be copied, or that no
-machine pass changes, stays as it is.
+The versions are in the text of the file (asm_object_writer.py), so that data is not duplicated. A function that cannot
+be copied, or that no machine pass changes, stays as it is.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mavcg.assembly.tuning import tune_versions
@@ -17,21 +16,11 @@ from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes
-from mavcg.passes.asm.analysis.blocks import Function, functions_of
-from mavcg.passes.asm.analysis.labels import debug_statements
+from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import Statement, parse_source
-from mavcg.passes.asm.transforms.dispatcher_text import dispatcher_text
-from mavcg.passes.asm.transforms.function_copies import (
-    free_suffix,
-    function_extent,
-    generic_statement,
-    mentions,
-    rename_function,
-    version_text,
-    why_no_copy,
-)
-from mavcg.passes.ir.dispatch import Dispatch
+from mavcg.passes.asm.transforms.function_copies import function_extent, why_no_copy
 from mavcg.program.asm_module import AsmModule
+from mavcg.program.asm_object_writer import AsmObjectWriter, named_function
 from mavcg.program.choose_versions import (
     DISPATCHER_POINTERS,
     RELOCATION_BYTES,
@@ -39,16 +28,13 @@ from mavcg.program.choose_versions import (
     distinct_versions,
     growth_limit,
 )
-from mavcg.program.dispatched_module import runtime_names
 from mavcg.program.objects import ModuleObjects, ObjectOptions
 from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
 from mavcg.program.version_failures import first_error
 from mavcg.program.version_growth import drop_for_growth
 from mavcg.program.version_needs import VersionNeeds, set_for
 from mavcg.program.versions import CompiledVersion
-from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
-from mavcg.toolchain.target import Target
 
 
 def build_asm_objects(
@@ -74,9 +60,7 @@ def build_asm_objects(
     refused |= failed | _unchanged_functions(bodies)
     bodies = [body for body in bodies if body.function not in refused]
     by_label = {(body.function, body.label): body for body in bodies}
-    writer = _AsmObjectWriter(
-        module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, stretches
-    )
+    writer = AsmObjectWriter(module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, stretches)
     choices: list[FunctionChoice] = []
     needs: VersionNeeds = {}
     if bodies and (why_none := _assembly_failures(writer, bodies)):
@@ -118,11 +102,7 @@ def _why_not(module: AsmModule, name: str, cores: Sequence[Core], tuning: Tuning
         return "its versions would differ by the machine passes alone, and these are off (--tune off)"
     if not any(has_machine_passes(core) for core in cores):
         return f"no machine pass is for {', '.join(core.name for core in cores) or 'no core'}"
-    return why_no_copy(module.statements, _function(module.functions, name))
-
-
-def _function(functions: Sequence[Function], name: str) -> Function:
-    return next(function for function in functions if function.name == name)
+    return why_no_copy(module.statements, named_function(module.functions, name))
 
 
 def _bodies(
@@ -170,11 +150,11 @@ def _bodies(
 def _stretch(text: str, name: str) -> tuple[Statement, ...]:
     """Return a function's statements in a file's text."""
     statements = parse_source(text)
-    inside = function_extent(statements, _function(functions_of(statements), name))
+    inside = function_extent(statements, named_function(functions_of(statements), name))
     return statements[inside.start : inside.stop]
 
 
-def _assembly_failures(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVersion]) -> dict[str, str]:
+def _assembly_failures(writer: AsmObjectWriter, bodies: Sequence[CompiledVersion]) -> dict[str, str]:
     """Return function whose versions do not assemble -> the assembler's message.
 
     Each function is assembled alone if they do not assemble together.
@@ -212,7 +192,7 @@ def _unchanged_functions(bodies: Sequence[CompiledVersion]) -> dict[str, str]:
 
 
 def _choose_used(
-    writer: "_AsmObjectWriter",
+    writer: AsmObjectWriter,
     bodies: Sequence[CompiledVersion],
     limits: VersionLimits,
     gains: Gains,
@@ -240,70 +220,3 @@ def _choose_used(
         for body in bodies
     }
     return drop_for_growth(choices, limit) if limit else choices, needs
-
-
-@dataclass(frozen=True)
-class _AsmObjectWriter:
-    """Writes the file's text with versions and dispatchers, and assembles it.
-
-    Args:
-        bodies: (function, label) -> version.
-        stretches: symbol of a version -> its statements.
-    """
-
-    module: AsmModule
-    core_set: CoreSet
-    target: Target
-    path: Path
-    bodies: Mapping[tuple[str, str], CompiledVersion]
-    stretches: Mapping[str, Sequence[Statement]]
-
-    def write(self, choices: Sequence[FunctionChoice], needs: VersionNeeds) -> Path:
-        used = [choice for choice in choices if not choice.is_single]
-        labels = {choice.function: list(choice.bodies) for choice in used}
-        dispatches = [
-            Dispatch(
-                c.function,
-                tuple(f"{c.function}.{version.body}" for version in c.versions),
-                runtime_names(set_for(c, self.core_set, needs), self.target),
-            )
-            for c in used
-        ]
-        return self.assemble_versions(labels, dispatches)
-
-    def assemble_versions(self, labels: Mapping[str, Sequence[str]], dispatches: Sequence[Dispatch]) -> Path:
-        """Assemble an object with versions and dispatchers.
-
-        labels: function -> labels of its versions, "generic" included.
-        """
-        statements = self.module.statements
-        pieces = [s.text for s in statements]
-        in_debug = debug_statements(statements)
-        suffix, landing = free_suffix(self.module.text), ".note.gnu.property" in self.module.text
-        for name in labels:
-            inside = function_extent(statements, _function(self.module.functions, name))
-            generic = self.bodies[name, GENERIC]
-            for at, s in enumerate(statements):
-                if at not in inside and mentions(s, name):
-                    pieces[at] = generic_statement(replace(s, text=pieces[at]), name, generic.symbol, at in in_debug)
-            text = rename_function(self.stretches[generic.symbol], name, generic.symbol)
-            texts = [version_text(text, generic.symbol, landing)]
-            for number, body in enumerate(self.bodies[name, label] for label in labels[name] if label != GENERIC):
-                copy = rename_function(self.stretches[body.symbol], name, body.symbol, f"{suffix}{number}")
-                texts.append("\t.p2align 4\n" + version_text(copy, body.symbol, landing))
-            pieces[inside.start] = "".join(texts)
-            pieces[inside.start + 1 : inside.stop] = [""] * (len(inside) - 1)
-        dispatchers = [
-            dispatcher_text(d.name, d.targets, d.runtime, self._is_weak(d.name), self._visibility(d.name))
-            for d in dispatches
-        ]
-        text = "".join([*pieces, "\n", *dispatchers])
-        assemble(text, self.path, self.target, f"versions of {self.module.source}", self.module.unit.folders)
-        return self.path
-
-    def _is_weak(self, name: str) -> bool:
-        return any(s.name == ".weak" and mentions(s, name) for s in self.module.statements)
-
-    def _visibility(self, name: str) -> str:
-        directives = (".hidden", ".protected", ".internal")
-        return next((s.name[1:] for s in self.module.statements if s.name in directives and mentions(s, name)), "")
