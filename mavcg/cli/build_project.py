@@ -256,8 +256,9 @@ def build_and_report(
 
     Returns: the JSON document, or {} after a table on stdout.
     """
+    from mavcg.program.build_json import build_json
     from mavcg.program.program import build_program
-    from mavcg.program.report import build_json, show_build
+    from mavcg.program.report import show_build
 
     with enforce_limits(limits, str(request.output)) as progress:
         result = build_program(request, progress)

@@ -158,7 +158,7 @@ def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
 
     from mavcg.hardware.cpu_list import cpu_ranges
     from mavcg.program.profiling.demangle import demangle
-    from mavcg.program.report import shorten
+    from mavcg.program.report_words import shorten
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("function")

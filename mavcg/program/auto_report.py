@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.program.auto_rounds import AutoResult, Round, VersionGain
 from mavcg.program.profiling.demangle import demangle
-from mavcg.program.report import shorten
+from mavcg.program.report_words import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,7 +18,7 @@ from mavcg.program.perf_runs import LIBRARY_VARIABLE, CpuGroup, PerfRuns, librar
 from mavcg.program.profiling.record import RecordOptions, describe_exit
 from mavcg.program.program import BuildResult, NothingToVersion, build_program
 from mavcg.program.project_commands import PROFILING, run_command
-from mavcg.program.report import tuning_line
+from mavcg.program.report_words import tuning_line
 from mavcg.program.request import DEFAULT_THRESHOLD_PERCENT, make_request
 from mavcg.program.unmodelled_versions import is_unknown, unmodelled_remark
 from mavcg.program.version_choice import Gains, VersionChoice

@@ -1,4 +1,4 @@
-"""The report's words: where versions run, names cut to fit, one line for a build's log."""
+"""The reports of a build: where versions run, JSON, one line for a log."""
 
 import io
 from dataclasses import replace
@@ -6,9 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from mavcg.assembly.version_tuning import VersionTuning
@@ -16,10 +13,12 @@ from mavcg.hardware.board import Board, Cluster
 from mavcg.objects.inspection import Inspection
 from mavcg.passes.asm.tuning_reports import FunctionReport, LoopReport
 from mavcg.profiles.load import cores_for, load_board
+from mavcg.program.build_json import build_json
 from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.objects import ModuleObjects
 from mavcg.program.program import BuildResult
-from mavcg.program.report import build_json, build_line, shorten, show_build, show_inspection, tuning_line
+from mavcg.program.report import build_line, show_build, show_inspection
+from mavcg.program.report_words import tuning_line
 from mavcg.program.version_choice import FunctionChoice, VersionChoice
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import parse_target
@@ -207,14 +206,6 @@ def test_a_build_in_one_line() -> None:
     assert refused == "f left as it was: variadic"
 
 
-@pytest.mark.parametrize("length", [1, 43, 44, 45, 46, 200])
-def test_long_names_lose_their_middle(length: int) -> None:
-    name = "".join(chr(ord("a") + i % 26) for i in range(length))
-    cut = shorten(name)
-    assert len(cut) <= 44 and (cut == name) == (length <= 44)
-    assert name.startswith(cut.partition("...")[0]) and name.endswith(cut.rpartition("...")[2])
-
-
 def test_inspection_for_people() -> None:
     function = {
         "name": "_ZN2nn4reluEPfi",
@@ -241,19 +232,3 @@ def test_a_long_line_for_the_log_becomes_lines() -> None:
     lines = build_line(result(*ALL, refused=refused), ["note: gcc inlined f"]).split("\n")
     assert lines[0] == "lib.so:" and lines[-1] == "note: gcc inlined f" and max(map(len, lines)) < 100
     assert lines[3:11] == [f"{name} left as it was: {why}" for name, why in refused.items()]
-
-
-def test_instances_of_a_template_stay_distinguishable() -> None:
-    names = [
-        f"void nn::detail::GemmKernel<nn::Tile<{m}, 8, float>, nn::Packed<nn::Row, nn::Padded>>::run(float const*)"
-        for m in (4, 6, 16)
-    ]
-    shown_names = [shorten(name, names) for name in names]
-    assert len(set(shown_names)) == 3 and all(f"<{m}, 8" in n for m, n in zip((4, 6, 16), shown_names, strict=True))
-    assert len({shorten(name) for name in names}) == 1 and max(map(len, shown_names)) < 70
-
-
-@given(st.lists(st.text("ab", min_size=1, max_size=70), min_size=1, max_size=8, unique=True))
-def test_no_two_names_of_a_report_read_the_same(middles: list[str]) -> None:
-    names = [f"{'x' * 30}{middle}{'y' * 30}" for middle in middles]
-    assert len({shorten(name, names) for name in names}) == len(names)
