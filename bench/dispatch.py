@@ -22,8 +22,9 @@ from rich.table import Table
 
 from mavcg.files.whole_file import write_whole
 from mavcg.profiles.load import cores_for
+from mavcg.program.build_values import BuildRequest
 from mavcg.program.hot_symbols import HotSymbol
-from mavcg.program.program import BuildRequest, build_program
+from mavcg.program.program import build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.toolchain.target import host_target

@@ -24,8 +24,9 @@ import tests.one_worker  # noqa: F401  before what takes its default from there
 
 # isort: split
 from mavcg.profiles.load import cores_for
+from mavcg.program.build_values import BuildRequest, BuildResult
 from mavcg.program.hot_symbols import parse_hot
-from mavcg.program.program import BuildRequest, BuildResult, build_program
+from mavcg.program.program import build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.sources.to_ir import compile_to_ir
 from mavcg.program.version_choice import Gains, VersionLimits

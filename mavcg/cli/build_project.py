@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mavcg.hardware.board import Board
     from mavcg.model.model_request import ModelRequest
     from mavcg.model.partial.request import PartialRequest
+    from mavcg.program.build_values import BuildRequest
     from mavcg.program.launched_build import LaunchedBuild
-    from mavcg.program.program import BuildRequest
 
 
 # The start of an error that names an option, to be replaced by the key of mavcg.toml that has the same meaning.

@@ -4,8 +4,8 @@ import os
 import shutil
 
 from mavcg.program.auto_steps import AutoMachine, AutoRequest, detected_board
+from mavcg.program.build_values import BuildRequest
 from mavcg.program.perf_runs import CpuGroup, RunsHere, this_machine
-from mavcg.program.program import BuildRequest
 from mavcg.toolchain.target import host_target
 
 

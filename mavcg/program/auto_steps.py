@@ -10,13 +10,14 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
 from mavcg.program.auto_rounds import BuiltLibrary, DroppedVersion, MeasuredGains, Progress, VersionGain
+from mavcg.program.build_values import BuildResult, NothingToVersion
 from mavcg.program.buildfile import BuildFile, ProjectFile
 from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.measure_versions import MeasureOptions, NoVersionRan, measure
 from mavcg.program.measurements import Measurement, as_gain, merge_measurements, save_measurements
 from mavcg.program.perf_runs import LIBRARY_VARIABLE, CpuGroup, PerfRuns, library_variables
 from mavcg.program.profiling.record import RecordOptions, describe_exit
-from mavcg.program.program import BuildResult, NothingToVersion, build_program
+from mavcg.program.program import build_program
 from mavcg.program.project_commands import PROFILING, run_command
 from mavcg.program.report_words import tuning_line
 from mavcg.program.request import DEFAULT_THRESHOLD_PERCENT, make_request

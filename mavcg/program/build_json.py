@@ -5,9 +5,9 @@ from typing import Any
 from mavcg.assembly.version_tuning import VersionTuning
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
+from mavcg.program.build_values import BuildResult
 from mavcg.program.objects import ModuleObjects
 from mavcg.program.profiling.demangle import demangle
-from mavcg.program.program import BuildResult
 from mavcg.program.report_words import hottest_first, runs_on, shown_versions
 from mavcg.program.version_choice import FunctionChoice, VersionChoice
 

@@ -14,7 +14,7 @@ from mavcg.program.sources.compile_commands import CompileUnit
 from mavcg.program.sources.to_assembly import PlainAssembly, compile_to_assembly, gcc_version, why_bound
 
 if TYPE_CHECKING:
-    from mavcg.program.program import BuildResult
+    from mavcg.program.build_values import BuildResult
 
 _CONTRACT_ON = 14  # the first gcc in which -ffp-contract=on does not mean off (GCC 14 release notes)
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.program.build_values import NothingToVersion
 from mavcg.program.buildfile import BuildFile
 from mavcg.program.hot_symbols import HotSymbol
-from mavcg.program.program import NothingToVersion
 from mavcg.program.sources.asm_unit import SUFFIXES as ASM_SUFFIXES
 from mavcg.program.sources.asm_unit import AsmUnit, asm_unit
 from mavcg.program.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands

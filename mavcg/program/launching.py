@@ -288,8 +288,9 @@ def _build(
     lto: "Lto | None",
     once: "PlainAssembly | None",
 ) -> str | None:
+    from mavcg.program.build_values import BuildRequest
     from mavcg.program.compiler_object import own_assembly, own_notes, rounding_as_gcc
-    from mavcg.program.program import BuildRequest, build_program
+    from mavcg.program.program import build_program
     from mavcg.program.report import build_line
     from mavcg.program.request import runtime_kind, settings
     from mavcg.toolchain.codegen import open_code

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from mavcg.assembly.version_tuning import VersionTuning
 from mavcg.hardware.board import Board
 from mavcg.objects.inspection import Inspection
+from mavcg.program.build_values import BuildResult
 from mavcg.program.objects import ModuleObjects
 from mavcg.program.profiling.demangle import demangle
-from mavcg.program.program import BuildResult
 from mavcg.program.report_words import hottest_first, runs_on, shorten, shown_versions, tuning_line
 from mavcg.program.unmodelled_versions import is_unknown, unmodelled_remark
 from mavcg.program.version_choice import FunctionChoice, VersionChoice

@@ -7,8 +7,8 @@ from typing import Any
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.cpu_list import cpus_text
+from mavcg.program.build_values import BuildResult
 from mavcg.program.objects import ModuleObjects
-from mavcg.program.program import BuildResult
 from mavcg.program.version_choice import FunctionChoice, VersionChoice
 
 _NAME_COLUMNS = 44

@@ -13,11 +13,11 @@ from mavcg.hardware.feature_levels import parse_levels
 from mavcg.hosts.host import find_board
 from mavcg.objects.link_options import LinkOptions, make_link_options
 from mavcg.profiles.load import cores_for
+from mavcg.program.build_values import BuildRequest
 from mavcg.program.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program.hot_symbols import HotSymbol, parse_hot
 from mavcg.program.input_units import command_units, source_units
 from mavcg.program.lto import Lto
-from mavcg.program.program import BuildRequest
 from mavcg.program.sources.to_ir import Compiler
 from mavcg.program.version_choice import MIN_GAIN, Gains, VersionLimits
 from mavcg.program.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH

@@ -13,8 +13,9 @@ import pytest
 
 from bench.dispatch import CORES, WORDS, CallTime, build, measure
 from mavcg.profiles.load import cores_for
+from mavcg.program.build_values import BuildRequest
 from mavcg.program.hot_symbols import HotSymbol
-from mavcg.program.program import BuildRequest, build_program
+from mavcg.program.program import build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet

@@ -15,12 +15,12 @@ from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.transport import last_line
 from mavcg.program.auto_steps import AutoMachine, AutoRequest, detected_board
+from mavcg.program.build_values import BuildRequest
 from mavcg.program.perf_runs import CpuGroup
 from mavcg.program.profiling.perf_script import read_perf_script
 from mavcg.program.profiling.record import FALLBACK_EVENT, Recording, RecordOptions
 from mavcg.program.profiling.sample_table import SampleTable
 from mavcg.program.profiling.simpleperf import read_simpleperf
-from mavcg.program.program import BuildRequest
 
 _SAMPLES = "samples.txt"
 _NO_RECORDER = 97  # exit status of the script; unlikely to be a program's own

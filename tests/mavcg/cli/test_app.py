@@ -46,7 +46,7 @@ VERBS = (
     "farm",
     "accel",
 )
-HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program.program"}
+HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program.build_values"}
 
 
 def imported_by(*arguments: str) -> set[str]:

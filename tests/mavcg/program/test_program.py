@@ -13,8 +13,9 @@ from mavcg.errors import MavcgError
 from mavcg.objects.elf import exported_symbols, imports_of, loaded_bytes
 from mavcg.objects.inspection import inspect_library
 from mavcg.profiles.load import cores_for
+from mavcg.program.build_values import BuildRequest
 from mavcg.program.hot_symbols import HotSymbol, parse_hot
-from mavcg.program.program import BuildRequest, build_program
+from mavcg.program.program import build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.version_choice import Gain
 from mavcg.toolchain.target import host_target

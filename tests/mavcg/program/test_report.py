@@ -14,9 +14,9 @@ from mavcg.objects.inspection import Inspection
 from mavcg.passes.asm.tuning_reports import FunctionReport, LoopReport
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.program.build_json import build_json
+from mavcg.program.build_values import BuildResult
 from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.objects import ModuleObjects
-from mavcg.program.program import BuildResult
 from mavcg.program.report import build_line, show_build, show_inspection
 from mavcg.program.report_words import tuning_line
 from mavcg.program.version_choice import FunctionChoice, VersionChoice

@@ -210,7 +210,7 @@ def test_a_build_for_another_machine_keeps_its_objects(mavcg: Any, project: Path
 
 
 def test_a_fault_of_ours_breaks_no_build(mavcg: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mavcg.program.program.make_versions", lambda *_: 1 / 0)
+    monkeypatch.setattr("mavcg.program.build_module.make_versions", lambda *_: 1 / 0)
     ended = launch(mavcg, "gcc", "-c", "hot.c")
     assert ended.status == 0 and (project / "hot.o").is_file()
     assert "the compiler's object stays: a fault of mavcg: ZeroDivisionError" in ended.stderr
