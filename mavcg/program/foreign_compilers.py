@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
+from mavcg.errors import MavcgError
 from mavcg.program.sources.arguments import expand_response_files, words
 from mavcg.program.sources.compile_commands import LANGUAGES, compiler_length, without_launchers
+
+if TYPE_CHECKING:
+    from mavcg.program.hot_symbols import HotSymbol
 
 _LANGUAGES = {
     "Fortran": (".f", ".for", ".ftn", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18", ".fpp"),
@@ -118,6 +123,25 @@ def foreign_command(command: Sequence[str], folder: Path) -> ForeignCommand | No
     elif not output and language == "Rust":
         output = _output_of_rustc(arguments[start:], source)
     return ForeignCommand(compiler, language, source, folder / output if output else None)
+
+
+def refuse_foreign(foreign: ForeignCommand, hot: "Sequence[HotSymbol] | None", strict: bool) -> None:
+    """Raise MavcgError if the code of another language may need versions, or if strict.
+
+    hot: the hot functions that the output defines; None if that is not known.
+    """
+    if hot is None:
+        told = "whether it has hot functions is not known; leave out `mavcg launch`"
+    elif hot:
+        told = f"{', '.join(symbol.given_name for symbol in hot[:3])} cannot have versions"
+    elif strict:
+        told = "it has no hot function, but --strict allows only what mavcg could version; leave out `mavcg launch`"
+    else:
+        return
+    raise MavcgError(
+        f"{foreign.compiler}: {foreign.source} is {foreign.language}, and versions are made of C and C++: {told}; "
+        "LLVM IR of it can be given to `mavcg build --ir`"
+    )
 
 
 def _output_of_rustc(arguments: Sequence[str], source: str) -> str:

@@ -1,15 +1,17 @@
-"""Matches the names of hot functions, from the user or a profile, to linkage names that the input defines."""
+"""Matches the names of hot functions, from the user or a profile, to linkage names that an input or output defines."""
 
 import difflib
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.objects.elf import function_symbols
 from mavcg.program.hot_symbols import HotSymbol
-from mavcg.program.profiling.demangle import demangle, without_parameters
+from mavcg.program.profiling.demangle import base_symbol, demangle, without_parameters
 
 _ALIAS = re.compile(r'^@("[^"]*"|[-a-zA-Z$._0-9]+) = .*\balias [^\n]*, ptr @("[^"]*"|[-a-zA-Z$._0-9]+)', re.MULTILINE)
 _DEFINED = re.compile(r'^define [^@]*@("[^"]*"|[-a-zA-Z$._0-9]+)\(', re.MULTILINE)
@@ -105,6 +107,34 @@ def match_names(hot: Sequence[HotSymbol], names: Sequence[str]) -> list[HotSymbo
         for name in [symbol.given_name] if symbol.given_name in known else _by_readable_name(symbol.given_name, names):
             by_name.setdefault(name, replace(symbol, name=name))
     return list(by_name.values())
+
+
+def hot_in_object(binary: Path, hot: Sequence[HotSymbol]) -> list[HotSymbol]:
+    """Return the hot functions that an object or program defines."""
+    return match_names(hot, _base_symbols(name for name, _ in function_symbols(binary)))
+
+
+def hot_in_bitcode(bitcode: Path, hot: Sequence[HotSymbol]) -> list[HotSymbol]:
+    """Return the hot functions that a file of LLVM bitcode defines."""
+    from mavcg.passes.ir.module_text import parse_module
+    from mavcg.program.sources.load_ir import load_ir
+
+    return match_names(hot, _base_symbols(parse_module(load_ir(bitcode).text).definitions()))
+
+
+def hot_in_assembly(assembly: Path, hot: Sequence[HotSymbol]) -> list[HotSymbol]:
+    """Return the hot functions that a file of assembly defines."""
+    from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
+
+    text = assembly.read_text(encoding="utf-8", errors="surrogateescape")
+    return match_names(
+        hot, _base_symbols(name for name, symbol in defined_symbols(text).items() if symbol.kind == "function")
+    )
+
+
+def _base_symbols(names: Iterable[str]) -> list[str]:
+    """Return the names without suffixes of clones, each once."""
+    return list(dict.fromkeys(map(base_symbol, names)))
 
 
 def _no_such_function(given_name: str, names: Sequence[str]) -> str:

@@ -1,11 +1,11 @@
 """Makes the object of one compiler command of a user's build, with versions of its hot functions (`mavcg launch`).
 
 The build's own compiler runs first, unchanged. If its object defines a hot function, the object is made again with
-versions; if that fails, the compiler's object stays, and the reason is reported.
+versions (launched_object.py); if that fails, the compiler's object stays, and the reason is reported. Most files of a
+build have no hot function: what only those with one need is imported where it is used.
 """
 
 import os
-import re
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,26 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
-from mavcg.files.scratch import scratch_folder
-from mavcg.files.whole_file import put_in_place
 from mavcg.program.buildfile import FILE_NAME, BuildFile, read_build_file
 from mavcg.program.cold_launch import nearest, write_note
 from mavcg.program.depfile import add_dependencies, add_to_preprocessed, dependency_file
-from mavcg.program.launch_log import log_versions
 from mavcg.program.project_commands import PROFILING
 from mavcg.text.terminal import say
 
 if TYPE_CHECKING:
     from mavcg.program.hot_symbols import HotSymbol
-    from mavcg.program.lto import Lto
     from mavcg.program.sources.compile_commands import CompileUnit
     from mavcg.program.sources.to_assembly import PlainAssembly
-    from mavcg.toolchain.target import Target
 
-_CODE_FLAGS = re.compile(
-    r"-f(no-)?(function-sections|data-sections|pic|PIC|pie|PIE|plt|asynchronous-unwind-tables|unwind-tables)$"
-    r"|-mcmodel=|-ftls-model=|-mno-red-zone$"
-)
 # ccache sets it for the compilers that it runs (ccache manual, CCACHE_DISABLE).
 UNDER_CCACHE = "CCACHE_DISABLE"
 
@@ -111,19 +102,37 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
     """
     from mavcg.program.sources.compile_commands import CompileUnit, read_command
 
-    _name_foreign(command, options)
+    _refuse_foreign(command, options)
     unit = read_command(command, Path.cwd())
     if isinstance(unit, CompileUnit):
         return _version_object_of(unit, options)
-    from mavcg.program.unversioned_outputs import several_units
+    from mavcg.program.unversioned_outputs import refuse_unversioned, several_units, why_unversioned
 
     if units := several_units(command, Path.cwd()):
         return _version_several(units, options)
     if os.environ.get(UNDER_CCACHE):
         _add_for_ccache(command, options)
     if options.config is not None:
-        _name_unversioned(command, options.config)
+        for output in why_unversioned(command, Path.cwd()):
+            refuse_unversioned(output, hot_of(read_build_file(options.config), options.config.parent))
     return None
+
+
+def _refuse_foreign(command: Sequence[str], options: LaunchOptions) -> None:
+    """Raise MavcgError for a command that compiles another language, if its code may need versions, or if strict."""
+    from mavcg.program.foreign_compilers import foreign_command, refuse_foreign
+
+    foreign = foreign_command(command, Path.cwd())
+    if foreign is None:
+        return
+    hot: Sequence[HotSymbol] | None = None  # of the output; None where that is not known
+    config = options.config or find_config((Path.cwd() / foreign.source).parent)
+    if config is not None and foreign.output is not None and foreign.output.is_file():
+        from mavcg.program.hot_functions import hot_in_object
+
+        with suppress(MavcgError):  # an archive, or no ELF file
+            hot = hot_in_object(foreign.output, hot_of(read_build_file(config), config.parent))
+    refuse_foreign(foreign, hot, options.strict)
 
 
 def _add_for_ccache(command: Sequence[str], options: LaunchOptions) -> None:
@@ -185,78 +194,10 @@ def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> 
     return "\n".join(lines) or None
 
 
-def _name_unversioned(command: Sequence[str], config: Path) -> None:
-    """Raise MavcgError for a command that compiles hot functions but does not make an object of one source."""
-    from mavcg.program.hot_functions import match_names
-    from mavcg.program.unversioned_outputs import why_unversioned
-
-    for output in why_unversioned(command, Path.cwd()):
-        hot = hot_of(read_build_file(config), config.parent)
-        symbols = match_names(hot, _functions_in(output.output)) if output.is_text else _hot_in(output.output, hot)
-        if symbols:
-            names = ", ".join(symbol.given_name for symbol in symbols[:3])
-            raise MavcgError(f"{output.output.name}: {names}: {output.reason}")
-
-
-def _name_foreign(command: Sequence[str], options: LaunchOptions) -> None:
-    """Raise MavcgError for a command that compiles another language, if its code may need versions, or if strict."""
-    from mavcg.program.foreign_compilers import foreign_command
-
-    foreign = foreign_command(command, Path.cwd())
-    if foreign is None:
-        return
-    hot: Sequence[HotSymbol] | None = None  # of the output; None where that is not known
-    config = options.config or find_config((Path.cwd() / foreign.source).parent)
-    if config is not None and foreign.output is not None and foreign.output.is_file():
-        with suppress(MavcgError):  # an archive, or no ELF file
-            hot = _hot_in(foreign.output, hot_of(read_build_file(config), config.parent))
-    if hot == () or hot == []:
-        if not options.strict:
-            return
-        told = "it has no hot function, but --strict allows only what mavcg could version; leave out `mavcg launch`"
-    elif hot:
-        told = f"{', '.join(symbol.given_name for symbol in hot[:3])} cannot have versions"
-    else:
-        told = "whether it has hot functions is not known; leave out `mavcg launch`"
-    raise MavcgError(
-        f"{foreign.compiler}: {foreign.source} is {foreign.language}, and versions are made of C and C++: {told}; "
-        "LLVM IR of it can be given to `mavcg build --ir`"
-    )
-
-
-def _functions_in(assembly: Path) -> list[str]:
-    from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
-    from mavcg.program.profiling.demangle import base_symbol
-
-    text = assembly.read_text(encoding="utf-8", errors="surrogateescape")
-    functions = (name for name, symbol in defined_symbols(text).items() if symbol.kind == "function")
-    return list(dict.fromkeys(map(base_symbol, functions)))
-
-
-def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
-    """Return the hot functions that an object or program defines."""
-    from mavcg.objects.elf import function_symbols
-    from mavcg.program.hot_functions import match_names
-    from mavcg.program.profiling.demangle import base_symbol
-
-    names = list(dict.fromkeys(base_symbol(name) for name, _ in function_symbols(binary)))
-    return match_names(hot, names)
-
-
-def _hot_in_bitcode(bitcode: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
-    """Return the hot functions that a file of LLVM bitcode defines."""
-    from mavcg.passes.ir.module_text import parse_module
-    from mavcg.program.hot_functions import match_names
-    from mavcg.program.profiling.demangle import base_symbol
-    from mavcg.program.sources.load_ir import load_ir
-
-    names = parse_module(load_ir(bitcode).text).definitions()
-    return match_names(hot, list(dict.fromkeys(map(base_symbol, names))))
-
-
 def _version_unit(
     unit: "CompileUnit", file: BuildFile, folder: Path, once: "PlainAssembly | None" = None
 ) -> str | None:
+    """Make a unit's object again with versions, if it defines a hot function."""
     from mavcg.program.hot_symbols import may_define
     from mavcg.program.lto import is_bitcode, lto_of
 
@@ -264,9 +205,15 @@ def _version_unit(
     hot = hot_of(file, folder)
     lto = lto_of(unit.flags)
     if lto is None:
-        symbols = _hot_in(unit.output, hot) if may_define(unit.output, hot) else ()
+        if not may_define(unit.output, hot):
+            return None
+        from mavcg.program.hot_functions import hot_in_object
+
+        symbols = hot_in_object(unit.output, hot)
     elif is_bitcode(unit.output):
-        symbols = _hot_in_bitcode(unit.output, hot)
+        from mavcg.program.hot_functions import hot_in_bitcode
+
+        symbols = hot_in_bitcode(unit.output, hot)
         if symbols:
             from mavcg.program.bitcode import refuse_older_llvm
 
@@ -276,98 +223,11 @@ def _version_unit(
             f"{unit.output.name}: GCC's -flto leaves code generation to its own linker plugin, and versions are made "
             "before it; leave it out for files with hot functions, or add -ffat-lto-objects"
         )
-    return _build(unit, file, folder, hot, [symbol.name for symbol in symbols], lto, once) if symbols else None
+    if not symbols:
+        return None
+    from mavcg.program.launched_object import build_object
 
-
-def _build(
-    unit: "CompileUnit",
-    file: BuildFile,
-    folder: Path,
-    hot: "Sequence[HotSymbol]",
-    names: Sequence[str],
-    lto: "Lto | None",
-    once: "PlainAssembly | None",
-) -> str | None:
-    from mavcg.program.build_values import BuildRequest
-    from mavcg.program.compiler_object import own_assembly, own_notes, rounding_as_gcc
-    from mavcg.program.program import build_program
-    from mavcg.program.report import build_line
-    from mavcg.program.request import runtime_kind, settings
-    from mavcg.toolchain.codegen import open_code
-
-    assert unit.output is not None
-    target = target_of_unit(unit)
-    chosen = settings(file, folder)
-    if chosen.cores and chosen.cores[0].arch != target.arch:
-        return None  # a tool that runs during the build, for this machine
-    request = BuildRequest(
-        output=unit.output,
-        target=target,
-        cores=chosen.cores,
-        hot=tuple(replace(symbol, named_by_user=False) for symbol in hot),
-        units=(rounding_as_gcc(unit),),
-        compiler=chosen.compiler,
-        limits=chosen.limits,
-        gains=chosen.gains,
-        per_core_rounding=chosen.per_core_rounding,
-        tuning=chosen.tuning,
-        runtime=runtime_kind(file, target),
-        code_flags=("-fPIC", *(flag for flag in unit.flags if _CODE_FLAGS.match(flag))),
-        keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
-        workers=1,  # the build starts as many compilers as it needs
-        lto=lto,
-        code=open_code(),
-    )
-    with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
-        versioned_object = Path(scratch) / unit.output.name
-        own, why_whole = (None, "") if lto else own_assembly(unit, names, Path(scratch), once)
-        result = build_program(replace(request, output=versioned_object, own=own))
-        if any(module.dispatched for module in result.modules):
-            put_in_place(versioned_object, unit.output.resolve())
-            log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])
-            notes = [*result.notes, *own_notes(result, unit, own, why_whole)]
-            return build_line(result, [f"note: {note}" for note in notes])
-    if not any(module.choices for module in result.modules):
-        raise MavcgError(build_line(result).replace(":\n", ": ", 1).replace("\n", "; "))
-    return build_line(result, ["the compiler's own object stays"])
-
-
-def target_of_unit(unit: "CompileUnit") -> "Target":
-    """Return the target that the build's compiler compiles for.
-
-    Raises: MavcgError where it compiles for another architecture than AArch64 and x86-64.
-    """
-    from mavcg.program.sources.headers import is_zig, machine_of
-    from mavcg.toolchain.target import Target, default_target, host_target, parse_target
-
-    if is_zig(unit.compiler):  # zig has no -dumpmachine; without -target it compiles for this machine
-        machine = _zig_target(unit.flags)
-        with suppress(MavcgError):
-            return parse_target(machine) if machine else host_target()
-    else:
-        machine = machine_of(unit.compiler, unit.flags) or machine_of(unit.compiler)
-    arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine.partition("-")[0], machine.partition("-")[0])
-    systems = (("android", "linux-android"), ("musl", "linux-musl"), ("apple", "macos"), ("darwin", "macos"))
-    system = next((name for part, name in systems if part in machine), "linux-gnu")
-    if arch not in ("aarch64", "x86_64"):
-        machine = machine or "an unknown machine"
-        raise MavcgError(f"{unit.compiler[0]}: compiles for {machine}; versions are made for AArch64 and x86-64 only")
-    if system != "linux-gnu":
-        return Target(arch, system)
-    return host_target() if host_target().arch == arch else default_target(arch)
-
-
-def _zig_target(flags: Sequence[str]) -> str:
-    """Return the value of -target or --target=; "" for none."""
-    from mavcg.program.sources.arguments import words
-
-    target = ""
-    for word in words(flags):
-        if word.name in ("-target", "--target"):
-            target = word.value
-        elif word.name.startswith(("--target=", "-target=")):
-            target = word.name.partition("=")[2]
-    return "" if target.startswith("native") else target
+    return build_object(unit, file, folder, hot, [symbol.name for symbol in symbols], lto, once)
 
 
 def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
+from mavcg.errors import MavcgError
 from mavcg.program.sources.arguments import CommandLineWord, expand_response_files, words
 from mavcg.program.sources.compile_commands import (
     LANGUAGES,
@@ -12,6 +14,9 @@ from mavcg.program.sources.compile_commands import (
     read_command,
     without_launchers,
 )
+
+if TYPE_CHECKING:
+    from mavcg.program.hot_symbols import HotSymbol
 
 _MAKES_NO_CODE = ("-E", "-M", "-MM", "-fsyntax-only", "--version", "-dumpmachine", "-###")
 _ASSEMBLY = (".s", ".S", ".sx", ".asm")
@@ -78,6 +83,15 @@ def why_unversioned(command: Sequence[str], folder: Path) -> list[UnversionedOut
         reason = "assembled, not compiled; `mavcg tune-asm` makes assembly for one core"
         unversioned = [UnversionedOutput(folder / (named or f"{PurePath(name).stem}.o"), reason) for name in assembled]
     return [entry for entry in unversioned if entry.output.is_file()]
+
+
+def refuse_unversioned(output: UnversionedOutput, hot: "Sequence[HotSymbol]") -> None:
+    """Raise MavcgError if the file defines hot functions."""
+    from mavcg.program.hot_functions import hot_in_assembly, hot_in_object
+
+    if symbols := (hot_in_assembly if output.is_text else hot_in_object)(output.output, hot):
+        names = ", ".join(symbol.given_name for symbol in symbols[:3])
+        raise MavcgError(f"{output.output.name}: {names}: {output.reason}")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ RARE = (
 
 
 def test_the_modules_of_mavcg_launch_import_no_heavy_package() -> None:
-    modules = ("launching", "request", "report", "compiler_object", "program", "level_versions")
+    modules = ("launching", "launched_object", "request", "report", "compiler_object", "program", "level_versions")
     script = "import sys, " + ", ".join(f"mavcg.program.{name}" for name in modules)
     run = [sys.executable, "-c", f"{script}\nprint(*[name for name in {(*HEAVY, *RARE)!r} if name in sys.modules])"]
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout.split() == []

@@ -1,15 +1,13 @@
-"""The parts of `mavcg launch` below the command: where its settings lie, what is hot, what it keeps of a command."""
+"""The parts of `mavcg launch` below the command: where its settings lie, and what is hot."""
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.program.buildfile import BuildFile
 from mavcg.program.launching import (
-    _CODE_FLAGS,
     LaunchOptions,
     find_config,
     hot_of,
@@ -37,28 +35,6 @@ def test_the_compilers_exit_status_is_passed_on(status: int) -> None:
 
 def test_a_compiler_that_a_signal_ends_says_it_as_shells_do() -> None:
     assert run_compiler([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]) == 137
-
-
-@pytest.mark.parametrize(
-    ("flag", "kept"),
-    [
-        ("-fPIC", True),
-        ("-fpie", True),
-        ("-fno-pie", True),
-        ("-ffunction-sections", True),
-        ("-fno-plt", True),
-        ("-mcmodel=large", True),
-        ("-ftls-model=initial-exec", True),
-        ("-mno-red-zone", True),
-        ("-O2", False),
-        ("-fpicx", False),
-        ("-ffast-math", False),
-        ("-mcmodel", False),
-        ("-funroll-loops", False),
-    ],
-)
-def test_flags_that_the_code_around_versions_needs(flag: str, kept: bool) -> None:
-    assert bool(_CODE_FLAGS.match(flag)) == kept
 
 
 PROFILE = """\
@@ -134,23 +110,3 @@ def test_a_missing_profile_is_named(here: Path) -> None:
 )
 def test_commands_without_an_object_of_ours_do_nothing(here: Path, command: list[str]) -> None:
     assert version_object(command, LaunchOptions(None)) is None
-
-
-def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mavcg.program.launching import target_of_unit
-    from mavcg.program.sources.compile_commands import CompileUnit
-    from mavcg.toolchain.target import host_target
-
-    unit = CompileUnit(here / "x.c", here, ("cc", "-c", "x.c"), here / "x.o", "c")
-    host: Any = host_target()
-    for machine, name in (
-        ("aarch64-linux-android21", "aarch64-linux-android"),
-        ("aarch64-linux-musl", "aarch64-linux-musl"),
-        ("arm64-apple-darwin23", "aarch64-macos"),
-        (f"{host.arch}-linux-gnu", host.zig_name),
-    ):
-        monkeypatch.setattr("mavcg.program.sources.headers.machine_of", lambda *_, m=machine: m)
-        assert target_of_unit(unit).zig_name == name
-    monkeypatch.setattr("mavcg.program.sources.headers.machine_of", lambda *_: "riscv64-linux-gnu")
-    with pytest.raises(MavcgError, match="cc: compiles for riscv64-linux-gnu; versions are made for AArch64 and x86"):
-        target_of_unit(unit)
