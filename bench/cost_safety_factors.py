@@ -36,7 +36,8 @@ from mavcg.choose.algorithms.choice import Alternative
 from mavcg.choose.algorithms.costs.node_costs import NO_SAFETY_FACTORS
 from mavcg.choose.algorithms.costs.provider import MODELLED
 from mavcg.choose.algorithms.library import USUAL, engine_primitives
-from mavcg.choose.algorithms.select_model import ModelQuestion, select_for_library
+from mavcg.choose.algorithms.questions import ModelQuestion
+from mavcg.choose.algorithms.select_model import select_for_library
 from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import WORTH, predict_algorithms
 from mavcg.cost.board_model import board_model

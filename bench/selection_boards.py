@@ -31,8 +31,9 @@ from mavcg.assembly.tuning import tune_version
 from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.assembly.version_tuning import TuningJob
 from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.questions import SelectQuestion
 from mavcg.choose.algorithms.report.paper_tables import tables_json
-from mavcg.choose.algorithms.select_network import SelectQuestion, select_network
+from mavcg.choose.algorithms.select_network import select_network
 from mavcg.choose.algorithms.select_workers import board_of
 from mavcg.choose.algorithms.strategies import Selected
 from mavcg.choose.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol

@@ -28,7 +28,8 @@ from mavcg.choose.algorithms.costs.provider import SIMULATED
 from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.choose.algorithms.library import USUAL_NAMES
 from mavcg.choose.algorithms.network import Network
-from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on, read_network
+from mavcg.choose.algorithms.questions import SelectQuestion
+from mavcg.choose.algorithms.select_network import problem_on, read_network
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives

@@ -15,8 +15,7 @@ from typing import Any
 
 from bench.models import model_path
 from bench.record import facts, write
-from mavcg.choose.algorithms.select_model import ENGINE
-from mavcg.choose.algorithms.strategies import PBQP
+from mavcg.choose.algorithms.strategies import ENGINE, PBQP
 from mavcg.lab.simulate.model_run import ModelRunOptions, simulate_model
 from mavcg.lab.simulate.sampling import UNITS, SamplePlan
 from mavcg.model.model import build_model

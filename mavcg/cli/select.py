@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mavcg.choose.algorithms.network import Network
+    from mavcg.choose.algorithms.questions import SelectQuestion
     from mavcg.choose.algorithms.select_batch import BatchPlan
-    from mavcg.choose.algorithms.select_network import SelectQuestion
     from mavcg.choose.pbqp import Instance, Solution
 
 
@@ -63,7 +63,8 @@ def _select_network(options: SelectOptions) -> None:
             f"select {options.model}: no board is named; name a --board (`mavcg cores` lists them; host: this machine)"
         )
     _check_values(options)
-    from mavcg.choose.algorithms.select_network import SelectQuestion, read_network
+    from mavcg.choose.algorithms.questions import SelectQuestion
+    from mavcg.choose.algorithms.select_network import read_network
     from mavcg.hosts.foreign_library import find_foreign
     from mavcg.model.sizes import parse_shapes
 

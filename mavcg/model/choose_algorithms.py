@@ -9,12 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mavcg.choose.algorithms.costs.provider import MODELLED
-from mavcg.choose.algorithms.select_model import (
-    ENGINE,
-    SelectedModel,
-    select_for_library,
-    within_weights,
-)
+from mavcg.choose.algorithms.select_model import SelectedModel, select_for_library, within_weights
+from mavcg.choose.algorithms.strategies import ENGINE
 from mavcg.choose.limits.weight_limit import Option, TooSmall, options_within
 from mavcg.choose.lowering.lower import LoweringCandidates, lower_candidates, lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory

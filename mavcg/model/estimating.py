@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.choose.algorithms.select_model import ModelQuestion
+from mavcg.choose.algorithms.questions import ModelQuestion
 from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.plan import Plan

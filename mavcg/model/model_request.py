@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
-from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
+from mavcg.choose.algorithms.questions import ModelQuestion
+from mavcg.choose.algorithms.strategies import ENGINE
 from mavcg.choose.bands.banded_range import AUTO
 from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.cost.board_model import board_model, with_half_arithmetic

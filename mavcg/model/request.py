@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import parse_tuning
-from mavcg.choose.algorithms.select_model import ENGINE
-from mavcg.choose.algorithms.strategies import PBQP
+from mavcg.choose.algorithms.strategies import ENGINE, PBQP
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import HOST, Board

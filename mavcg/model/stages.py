@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
+from mavcg.choose.algorithms.questions import ModelQuestion
+from mavcg.choose.algorithms.strategies import ENGINE
 from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.choose.bands.choose_bands import with_bands
 from mavcg.choose.lengths.any_length import count_lengths, lower_any_length

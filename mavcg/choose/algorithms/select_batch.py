@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from mavcg.choose.algorithms.choice import Problem, make_choice
 from mavcg.choose.algorithms.network import Network, NetworkNode
-from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on
+from mavcg.choose.algorithms.questions import SelectQuestion
+from mavcg.choose.algorithms.select_network import problem_on
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import Selected, select
 from mavcg.errors import MavcgError

@@ -14,8 +14,9 @@ from mavcg.choose.algorithms.costs.on_cores import costs_on
 from mavcg.choose.algorithms.costs.provider import weighted_sum
 from mavcg.choose.algorithms.costs.threads import threaded_costs
 from mavcg.choose.algorithms.network import Network
+from mavcg.choose.algorithms.questions import SelectQuestion
 from mavcg.choose.algorithms.report.answer import Selection
-from mavcg.choose.algorithms.select_network import SelectQuestion, problem_of, problem_on, select_on
+from mavcg.choose.algorithms.select_network import problem_of, problem_on, select_on
 from mavcg.choose.algorithms.select_workers import board_of, by_speed, label_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, Selected, select
 from mavcg.hardware.board import Board

@@ -4,7 +4,6 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,21 @@ from mavcg.choose.algorithms.costs.engine_costs import (
     predicted_costs,
 )
 from mavcg.choose.algorithms.costs.modelled import modelled_costs
-from mavcg.choose.algorithms.costs.node_costs import SafetyFactors, safety_factors_of
+from mavcg.choose.algorithms.costs.node_costs import safety_factors_of
 from mavcg.choose.algorithms.costs.on_cores import costs_on, model_on
 from mavcg.choose.algorithms.costs.provider import CostProvider, mean_of
 from mavcg.choose.algorithms.library import library_choice, without_computed_weights
 from mavcg.choose.algorithms.network import network_of
-from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, check_strategy, select, strategy_names
+from mavcg.choose.algorithms.questions import ModelQuestion
+from mavcg.choose.algorithms.strategies import (
+    ENGINE,
+    PBQP,
+    TIME_LIMIT_S,
+    Selected,
+    check_strategy,
+    select,
+    strategy_names,
+)
 from mavcg.choose.limits.weight_limit import select_within
 from mavcg.choose.predict.algorithms import PredictedAlgorithms
 from mavcg.errors import MavcgError
@@ -34,25 +42,7 @@ from mavcg.passes.graph.legalise import legalise
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Primitive
 
-ENGINE = "engine"
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class ModelQuestion:
-    """Options of a selection for a library.
-
-    strategy: of mavcg.choose.algorithms.strategies. db: cost database; None for this user's, if any. max_error,
-    max_workspace_bytes: of each primitive. safety_factors: of alternatives to the engine's default; None for those of
-    the fastest core's kind.
-    """
-
-    strategy: str = PBQP
-    db: Path | None = None
-    max_error: float = math.inf
-    max_workspace_bytes: int | None = None
-    time_limit_s: float = TIME_LIMIT_S
-    safety_factors: SafetyFactors | None = None
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """Selection of a network's primitives for cores of a board: the options and the work of `mavcg select`."""
 
 import contextlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from mavcg.choose.algorithms.choice import Limits, MemoryLimit, Problem, make_problem
@@ -20,38 +19,16 @@ from mavcg.choose.algorithms.costs.threads import threaded_costs
 from mavcg.choose.algorithms.foreign import ForeignCosts, check_host, foreign_gain, primitives_of
 from mavcg.choose.algorithms.library import USUAL
 from mavcg.choose.algorithms.network import Network, network_of
+from mavcg.choose.algorithms.questions import SelectQuestion
 from mavcg.choose.algorithms.report.answer import Selection
 from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_of
-from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
+from mavcg.choose.algorithms.strategies import PBQP, Selected, compare, select
 from mavcg.choose.limits.arena_need import peak
 from mavcg.errors import MavcgError
 from mavcg.hardware.core_model import CoreModel
 from mavcg.importers.load import import_model, model_path
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.specs.foreign_library import ForeignLibrary
-
-
-@dataclass(frozen=True)
-class SelectQuestion:
-    """Options of a selection.
-
-    core: of the board, or several separated by commas; "" for its fastest. threads: each on its own core. max_error,
-    max_workspace_bytes: of each primitive. max_arena_bytes: of live images, conversions and workspace together. shared:
-    count conversions of an image that several nodes read once. db: cost database; None for this user's, if any.
-    foreign: libraries whose primitives are candidates too, on this machine only.
-    """
-
-    strategy: str = PBQP
-    core: str = ""
-    max_error: float = math.inf
-    max_workspace_bytes: int | None = None
-    shared: bool = False
-    db: Path | None = None
-    time_limit_s: float = TIME_LIMIT_S
-    threads: int = 1
-    max_arena_bytes: int | None = None
-    foreign: tuple[ForeignLibrary, ...] = ()
 
 
 def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:

@@ -19,6 +19,7 @@ from mavcg.kernels.primitives.eight_bit import DEFAULTS as EIGHT_BIT_DEFAULTS
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.specs.primitive import Layout
 
+ENGINE = "engine"  # of a library: its own algorithms
 PBQP, LOCAL, SUM2D, FAMILY = "pbqp", "local", "sum2d", "family:"
 CANONICAL = Layout.CHW
 TIME_LIMIT_S = 60.0

@@ -9,7 +9,8 @@ import pytest
 
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
-from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
+from mavcg.choose.algorithms.questions import ModelQuestion
+from mavcg.choose.algorithms.strategies import ENGINE
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights

@@ -10,8 +10,9 @@ from mavcg.choose.algorithms.costs.modelled import modelled_costs
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.choose.algorithms.costs.rows import Record
 from mavcg.choose.algorithms.network import network_of
-from mavcg.choose.algorithms.select_model import ModelQuestion, select_for_library, within_weights
-from mavcg.choose.algorithms.select_network import SelectQuestion, problem_of, select_network
+from mavcg.choose.algorithms.questions import ModelQuestion, SelectQuestion
+from mavcg.choose.algorithms.select_model import select_for_library, within_weights
+from mavcg.choose.algorithms.select_network import problem_of, select_network
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import compare
 from mavcg.choose.lowering.lower import lower_candidates

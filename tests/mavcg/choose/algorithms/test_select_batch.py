@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.choose.algorithms.network import Network, network_of
+from mavcg.choose.algorithms.questions import SelectQuestion
 from mavcg.choose.algorithms.select_batch import batch_time, of_batch, plan_batch
-from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on
+from mavcg.choose.algorithms.select_network import problem_on
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import select
 from mavcg.errors import MavcgError

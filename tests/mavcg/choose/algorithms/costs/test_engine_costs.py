@@ -19,7 +19,8 @@ from mavcg.choose.algorithms.costs.modelled import modelled_costs
 from mavcg.choose.algorithms.costs.node_costs import NO_SAFETY_FACTORS, SafetyFactors, safety_factors_of
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.choose.algorithms.network import network_of
-from mavcg.choose.algorithms.select_model import ModelQuestion, SelectedModel, select_for_library
+from mavcg.choose.algorithms.questions import ModelQuestion
+from mavcg.choose.algorithms.select_model import SelectedModel, select_for_library
 from mavcg.choose.algorithms.select_workers import workers_of
 from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
