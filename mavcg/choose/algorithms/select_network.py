@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from mavcg.choose.algorithms.choice import Limits, MemoryLimit, Problem, make_problem
 from mavcg.choose.algorithms.costs.database import KnownCosts
