@@ -15,19 +15,8 @@ from mavcg.runtime.count_tables import count_tables_text, counts_of
 from mavcg.runtime.library_tables import TYPE_CODES
 from mavcg.runtime.model_header import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
-from mavcg.runtime.run_tables import (
-    is_external,
-    loop_lines,
-    operand_tables,
-    run_lines,
-    stage_table,
-    static_array,
-)
-from mavcg.specs.model_program import (
-    Program,
-    ProgramState,
-    ProgramTensor,
-)
+from mavcg.runtime.run_tables import is_external, loop_lines, operand_tables, run_lines, stage_table, static_array
+from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_string, comment
 
 DEFAULT_SPIN_US = 50

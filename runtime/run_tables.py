@@ -5,13 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mavcg.runtime.core_speeds import stage_plan
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.count_tables import counts_of
-from mavcg.specs.model_program import (
-    ONLY_COPY,
-    OperandAddress,
-    Program,
-    ProgramPhase,
-    RingBuffer,
-)
+from mavcg.specs.model_program import ONLY_COPY, OperandAddress, Program, ProgramPhase, RingBuffer
 
 _BASES = {
     "arena": "IN_ARENA",

@@ -36,7 +36,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times, value_of
 from mavcg.specs.kernel import F32_BYTES, Machine
 

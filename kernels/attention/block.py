@@ -29,7 +29,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, tanh
-from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.specs.kernel import F32_BYTES, Machine
 

@@ -24,7 +24,8 @@ from mavcg.kernels.builder.emit import (
     splat,
     vector,
 )
-from mavcg.kernels.builder.nest import decode, load_lanes, minimum, shuffle
+from mavcg.kernels.builder.lanes import load_lanes, shuffle
+from mavcg.kernels.builder.nest_loops import decode, minimum
 from mavcg.reference.block_weights import LARGEST
 from mavcg.specs.kernel import F32_BYTES, Machine
 

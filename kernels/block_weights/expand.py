@@ -23,7 +23,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     splat,
 )
-from mavcg.kernels.builder.nest import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format

@@ -34,7 +34,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.builder.nest import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
 from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES, Machine
 

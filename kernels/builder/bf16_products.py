@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import half_of_pairs
 from mavcg.kernels.builder.emit import F64, I32, I64, fma, lanes_of, vector
-from mavcg.kernels.builder.nest import shuffle
+from mavcg.kernels.builder.lanes import shuffle
 from mavcg.specs.kernel import Machine
 
 LANES = 4  # f32 lanes of a vector: a matrix of 2 x 2 sums

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import const, repeat
-from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.builder.nest_loops import minimum
 
 Value: TypeAlias = ir.Value
 

@@ -14,7 +14,7 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import Values, const, for_range, kernel_function, repeat
-from mavcg.kernels.builder.nest import clamp, maximum, minimum
+from mavcg.kernels.builder.nest_loops import clamp, maximum, minimum
 from mavcg.kernels.builder.tiles import row_blocks
 from mavcg.kernels.conv.blocks import Blocks
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise

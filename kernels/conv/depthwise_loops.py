@@ -26,7 +26,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     with_element,
 )
-from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_tiles, whole_and_rest
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
 from mavcg.kernels.gemm.loop_shape import vector_lanes

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.kernels.builder.emit import const, kernel_name, repeat
-from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, whole_and_rest
 from mavcg.kernels.conv.spec import Conv, Convolution
 from mavcg.specs.kernel import KernelSpec

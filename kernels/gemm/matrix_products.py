@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.bf16_products import LANES, add_matrix_products
 from mavcg.kernels.builder.emit import F32, I32, Values, address, load_vector, vector
-from mavcg.kernels.builder.nest import shuffle
+from mavcg.kernels.builder.lanes import shuffle
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.kernels.gemm.float_tile import offset_pointer
 from mavcg.kernels.gemm.tile import WeightLayout

@@ -24,7 +24,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles

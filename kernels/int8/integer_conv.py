@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import F32, address
-from mavcg.kernels.builder.nest import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
 from mavcg.kernels.conv.matmul import as_image
 from mavcg.kernels.int8.conv2d import PIECE_PIXELS, is_depthwise
 from mavcg.kernels.int8.conv_loops import PLAIN, Endings, emit_convolution, flip_register, qconv2d_registers

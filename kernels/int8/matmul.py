@@ -22,7 +22,8 @@ from mavcg.kernels.builder.emit import (
     splat,
     vector,
 )
-from mavcg.kernels.builder.nest import decode, load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.product_loop import single_products
 from mavcg.kernels.builder.quantize import Int8Epilogue, epilogue_of, requantize_value, subtract_zero
 from mavcg.kernels.conv.matmul import as_image, product_sizes

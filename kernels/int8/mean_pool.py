@@ -21,15 +21,8 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.builder.nest import (
-    Line,
-    along_line,
-    decode,
-    load_lanes,
-    maximum,
-    minimum,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
 from mavcg.kernels.builder.quantize import widen
 from mavcg.kernels.int8.means import Requantize, emit_quantized_mean, requantize_of, zero_sums
 from mavcg.kernels.tensor.pool import PooledRows, pooled_lengths, pooled_window

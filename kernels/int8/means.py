@@ -24,15 +24,9 @@ from mavcg.kernels.builder.emit import (
     splat,
     vector,
 )
-from mavcg.kernels.builder.nest import (
-    Line,
-    Nest,
-    along_line,
-    collapse,
-    load_lanes,
-    nest_rows,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.builder.quantize import requantize_value, widen
 from mavcg.kernels.tensor.terms import walk
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View

@@ -9,14 +9,7 @@ from numpy.typing import NDArray
 
 from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.register_tile import (
-    GROUP,
-    MATRIX_GROUP,
-    ProductForm,
-    SumRun,
-    choose_tiling,
-    form_of,
-)
+from mavcg.kernels.int8.register_tile import GROUP, MATRIX_GROUP, ProductForm, SumRun, choose_tiling, form_of
 from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine, View

@@ -19,7 +19,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.kernel_symbol import sizes_text

@@ -19,7 +19,8 @@ from mavcg.kernels.builder.emit import (
     operand,
     scale_index,
 )
-from mavcg.kernels.builder.nest import Nest, decode
+from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.tensor.reduce import kept_loops
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text

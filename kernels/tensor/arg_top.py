@@ -18,7 +18,8 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.builder.nest import Nest, decode, minimum
+from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.builder.nest_loops import decode, minimum
 from mavcg.kernels.tensor.reduce import kept_loops
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text

@@ -18,21 +18,9 @@ from mavcg.kernels.builder.emit import (
     splat,
     store_vector,
 )
-from mavcg.kernels.builder.nest import (
-    ROW_ELEMENTS,
-    Line,
-    Nest,
-    NestKernel,
-    along_line,
-    broadcast_strides,
-    collapse,
-    decode,
-    load_lanes,
-    minimum,
-    nest_numbers,
-    nest_rows,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, NestKernel, broadcast_strides, collapse, nest_numbers
+from mavcg.kernels.builder.nest_loops import Line, along_line, decode, minimum, nest_rows
 from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text

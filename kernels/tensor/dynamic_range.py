@@ -26,7 +26,9 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     vector,
 )
-from mavcg.kernels.builder.nest import Nest, collapse, decode, load_lanes, maximum, minimum, shuffle
+from mavcg.kernels.builder.lanes import load_lanes, shuffle
+from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest_loops import decode, maximum, minimum
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

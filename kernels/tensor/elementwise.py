@@ -11,15 +11,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder import quantize
 from mavcg.kernels.builder.activation import supported_unary, unary
-from mavcg.kernels.builder.arithmetic import (
-    BINARY,
-    convert,
-    flags,
-    is_float,
-    remainder,
-    round_to,
-    widen_half,
-)
+from mavcg.kernels.builder.arithmetic import BINARY, convert, flags, is_float, remainder, round_to, widen_half
 from mavcg.kernels.builder.double_math import EXACT_EXPONENTS, fixed_power
 from mavcg.kernels.builder.emit import (
     HALVES,
@@ -36,18 +28,9 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     with_element,
 )
-from mavcg.kernels.builder.nest import (
-    Line,
-    Nest,
-    NestKernel,
-    along_line,
-    broadcast_strides,
-    collapse,
-    load_lanes,
-    nest_numbers,
-    nest_rows,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest import Nest, NestKernel, broadcast_strides, collapse, nest_numbers
+from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.ops.elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words

@@ -19,19 +19,9 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     store_vector,
 )
-from mavcg.kernels.builder.nest import (
-    Line,
-    Nest,
-    NestKernel,
-    along_line,
-    collapse,
-    load_lanes,
-    maximum,
-    minimum,
-    nest_numbers,
-    nest_rows,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest import Nest, NestKernel, collapse, nest_numbers
+from mavcg.kernels.builder.nest_loops import Line, along_line, maximum, minimum, nest_rows
 from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format

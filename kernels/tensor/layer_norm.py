@@ -27,16 +27,9 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     splat,
 )
-from mavcg.kernels.builder.nest import (
-    Nest,
-    advance,
-    broadcast_strides,
-    collapse,
-    decode,
-    load_lanes,
-    shuffle,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.nest import Nest, broadcast_strides, collapse
+from mavcg.kernels.builder.nest_loops import advance, decode
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

@@ -27,13 +27,9 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.nest import (
-    Nest,
-    advance,
-    collapse,
-    decode,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import store_lanes
+from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest_loops import advance, decode
 from mavcg.kernels.tensor.layer_norm import PARTS, along_vectors, load_of_line, refuse_other_types
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text

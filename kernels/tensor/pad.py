@@ -19,7 +19,9 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     splat,
 )
-from mavcg.kernels.builder.nest import Line, Nest, along_line, collapse, decode, maximum, minimum, store_lanes
+from mavcg.kernels.builder.lanes import store_lanes
+from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
 from mavcg.kernels.tensor.copies import copy_steps
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text

@@ -27,7 +27,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.builder.nest import decode
+from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.product_loop import ProductLoop, TermPointers, nested_loops, single_products
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text

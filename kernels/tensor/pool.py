@@ -31,7 +31,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.product_loop import prefetch
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View

@@ -38,7 +38,8 @@ from mavcg.kernels.builder.emit import (
     vector,
     with_element,
 )
-from mavcg.kernels.builder.nest import Nest, collapse, decode, nest_numbers
+from mavcg.kernels.builder.nest import Nest, collapse, nest_numbers
+from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.kernels.tensor.terms import PARTS, Combine, Reduction, total_of, walk, walk_in_parts
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words

@@ -24,7 +24,9 @@ from mavcg.kernels.builder.emit import (
     splat,
     store_vector,
 )
-from mavcg.kernels.builder.nest import Line, Nest, along_line, collapse, load_lanes, nest_rows, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.tensor.gather import index_at
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View

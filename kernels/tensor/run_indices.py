@@ -30,19 +30,9 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     store_vector,
 )
-from mavcg.kernels.builder.nest import (
-    ROW_ELEMENTS,
-    Line,
-    Nest,
-    along_line,
-    collapse,
-    decode,
-    load_lanes,
-    maximum,
-    minimum,
-    nest_rows,
-    store_lanes,
-)
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, collapse
+from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum, nest_rows
 from mavcg.kernels.tensor.copies import relaid_steps
 from mavcg.kernels.tensor.gather import index_at
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View

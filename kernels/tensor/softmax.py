@@ -28,7 +28,9 @@ from mavcg.kernels.builder.emit import (
     splat,
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, log_
-from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
 from mavcg.kernels.tensor.reduce import combiner, partial_type
 from mavcg.kernels.tensor.terms import Reduction, total_of, walk

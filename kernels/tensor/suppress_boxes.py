@@ -24,7 +24,7 @@ from mavcg.kernels.builder.emit import (
     operand,
     scale_index,
 )
-from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format

@@ -13,7 +13,9 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.builder.emit import I32, TYPES, Values, address, const, for_range, scale_index, vector
-from mavcg.kernels.builder.nest import Nest, decode, load_lanes, shuffle
+from mavcg.kernels.builder.lanes import load_lanes, shuffle
+from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.builder.nest_loops import decode
 
 Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, Value, Value], Value]

@@ -7,15 +7,9 @@ from math import prod
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.builder.emit import (
-    const,
-    finish_rows,
-    kernel_function,
-    operand,
-    row_count,
-    scale_index,
-)
-from mavcg.kernels.builder.nest import Nest, advance, collapse, decode, minimum
+from mavcg.kernels.builder.emit import const, finish_rows, kernel_function, operand, row_count, scale_index
+from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest_loops import advance, decode, minimum
 from mavcg.kernels.tensor.copies import copy_steps
 from mavcg.kernels.tensor.transpose_blocks import Plane, Range, interleave, separate, squares
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View

@@ -5,16 +5,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    address,
-    const,
-    index_value,
-    load_vector,
-    repeat,
-    scale_index,
-    store_vector,
-)
-from mavcg.kernels.builder.nest import shuffle
+from mavcg.kernels.builder.emit import address, const, index_value, load_vector, repeat, scale_index, store_vector
+from mavcg.kernels.builder.lanes import shuffle
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.nest import clamp, maximum
+from mavcg.kernels.builder.nest_loops import clamp, maximum
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operands, load_partial, store_partial, zero_other_lanes
 from mavcg.kernels.primitives.fft.lanes import ChannelLanes, forward, inverse

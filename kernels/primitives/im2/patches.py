@@ -10,7 +10,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
-from mavcg.kernels.builder.nest import clamp
+from mavcg.kernels.builder.nest_loops import clamp
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of
 from mavcg.kernels.primitives.matrix_product import PANEL

@@ -25,7 +25,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.matrix_product import fill_last_block

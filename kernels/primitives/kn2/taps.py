@@ -6,7 +6,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operands, repeat, scale_index
-from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands, transpose_work

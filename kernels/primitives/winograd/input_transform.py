@@ -21,7 +21,8 @@ from mavcg.kernels.builder.emit import (
     store_vector,
 )
 from mavcg.kernels.builder.float_math import like
-from mavcg.kernels.builder.nest import maximum, minimum, shuffle
+from mavcg.kernels.builder.lanes import shuffle
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.primitives.common import lanes_of, load_partial, transpose_vectors
 from mavcg.kernels.primitives.winograd.matrices import operations_of
 from mavcg.kernels.primitives.winograd.planes import Planes, over_cache_lines, prefetches_pixels

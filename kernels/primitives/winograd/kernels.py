@@ -14,7 +14,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.primitives.winograd.input_transform import InputTransform
 from mavcg.kernels.primitives.winograd.output_stores import WinogradEpilogue
 from mavcg.kernels.primitives.winograd.output_transform import OutputTransform

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import address, const, prefetch_line, repeat, scale_index
-from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.primitives.winograd.tiles import Located, Tiles
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES

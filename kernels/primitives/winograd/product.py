@@ -25,7 +25,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     store_vector,
 )
-from mavcg.kernels.builder.nest import maximum
+from mavcg.kernels.builder.nest_loops import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.kernels.gemm.float_tile import FloatProducts, FloatTerm

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.kernels.builder.emit import F64, I8, I32, KERNEL_TYPE, address, const, fma, operand
-from mavcg.kernels.builder.nest import shuffle
+from mavcg.kernels.builder.lanes import shuffle
 from mavcg.kernels.builder.product_loop import (
     CHAINS,
     COLUMNS,
