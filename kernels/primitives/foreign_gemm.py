@@ -35,7 +35,8 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, align_workspace, epilogue_operand_places, epilogue_operands, image_of
-from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix
+from mavcg.kernels.primitives.im2.patch_copy import PatchMatrix
+from mavcg.kernels.primitives.im2.patches import Patches
 from mavcg.kernels.primitives.runs import along
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.kernel import Array, KernelSpec, Machine

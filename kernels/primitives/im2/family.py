@@ -17,7 +17,8 @@ from mavcg.kernels.primitives.common import (
     pack_panels,
     panels_shape,
 )
-from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix, emit_patch_matrix
+from mavcg.kernels.primitives.im2.patch_copy import PatchMatrix, emit_patch_matrix
+from mavcg.kernels.primitives.im2.patches import Patches
 from mavcg.kernels.primitives.im2.stages import PatchProduct, emit_patch_product
 from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups
 from mavcg.specs.kernel import Array

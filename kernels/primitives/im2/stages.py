@@ -10,7 +10,8 @@ from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_funct
 from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
-from mavcg.kernels.primitives.im2.patches import PatchCopy, Patches, PixelRegion
+from mavcg.kernels.primitives.im2.patch_copy import PatchCopy, PixelRegion
+from mavcg.kernels.primitives.im2.patches import Patches
 from mavcg.kernels.primitives.matrix_product import (
     PANEL,
     MatrixProduct,

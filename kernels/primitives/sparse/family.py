@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_places, image_of
-from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix
+from mavcg.kernels.primitives.im2.patch_copy import PatchMatrix
+from mavcg.kernels.primitives.im2.patches import Patches
 from mavcg.kernels.primitives.sparse.product import EMIT as EMIT
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.specs.kernel import Array
