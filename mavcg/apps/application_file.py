@@ -15,11 +15,10 @@ from mavcg.errors import MavcgError
 from mavcg.files.decode import Document, read_text, toml_document
 from mavcg.files.file_types import value_text
 from mavcg.importers.declared_shapes import GivenShapes
+from mavcg.text.byte_sizes import parse_bytes
 
 NO_STATES = "the networks of an application share one memory, in which nothing stays between runs"  # in messages
 NO_COUNTS = "the networks of an application have outputs of fixed shapes"  # in messages
-_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
 _AUTO = re.compile(r"auto(?::(\d+))?")
 _NETWORK_KEY = re.compile(r"network\[(\d+)\]\.?(.*)")
 Frames = Annotated[float, Meta(ge=0, lt=1e300, description="a number of frames per second, from 0 on")]
@@ -167,8 +166,8 @@ def _schedules(location: str, value: str | tuple[str, ...]) -> tuple[ScheduleBlo
 
 
 def _bytes(document: Document, text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    size = parse_bytes(text, unit_needed=True)
+    if size is None:
         remedy = 'write it with a unit, as in "2 MB" or "512 KiB"'
         raise document.fault("memory", f"{value_text(text)} is not a size", remedy)
-    return int(float(match[1]) * _UNITS[match[2]])
+    return size

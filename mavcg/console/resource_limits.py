@@ -21,6 +21,7 @@ from mavcg.console.output import Progress
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import descendants, end_process
 from mavcg.graph import Node
+from mavcg.text.byte_sizes import BYTES_OF_UNIT
 from mavcg.text.terminal import say
 
 SECONDS = 900.0  # default for a model, to which this is added for each MB of its file:
@@ -33,17 +34,6 @@ _POLL_S = 0.1
 # waits says so after as many times more seconds.
 _REPORT_S, _WAITING = 10.0, 6
 _CHILDREN_EVERY = 10  # polls; reading the memory of all processes takes longer than that of this one
-_UNITS = {
-    "": 1,
-    "B": 1,
-    "kB": 1000,
-    "KB": 1000,
-    "MB": 1000**2,
-    "GB": 1000**3,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-}
 
 
 @dataclass(frozen=True)
@@ -78,7 +68,7 @@ def _parse_bytes(text: str) -> int:
     number = text.rstrip("BKMGki")
     unit = text[len(number) :]
     try:
-        size = int(float(number) * _UNITS[unit])
+        size = int(float(number) * BYTES_OF_UNIT[unit or "B"])
     except (ValueError, KeyError, OverflowError):
         raise MavcgError(
             f"--max-memory {text}: is not a size; give a number of bytes, or a size such as 4GB or 1500MiB"

@@ -22,6 +22,7 @@ from mavcg.model.sizes import parse_bounds, parse_shapes, parse_sizes
 from mavcg.model.weight_choice import STORED_TYPES
 from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
+from mavcg.text.byte_sizes import parse_bytes
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
@@ -246,18 +247,14 @@ def parse_threads(text: str | None) -> int:
     return int(text)
 
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
-_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
 def parse_size(text: str | None, option: str = "--max-size") -> int | None:
     """Return the bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError naming the option."""
     if text is None:
         return None
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    size = parse_bytes(text)
+    if size is None:
         raise MavcgError(f"{option} {text}: is not a size; write it as in {option} 4000000 or {option} 4MB")
-    return int(float(match[1]) * _UNITS[match[2] or "B"])
+    return size
 
 
 def _cores(names: Sequence[str], board: Board | None) -> tuple[Core, ...]:
