@@ -26,7 +26,7 @@ from mavcg.program.asm_module import AsmModule
 from mavcg.program.dispatched_module import runtime_names
 from mavcg.program.version_choice import FunctionChoice
 from mavcg.program.version_needs import VersionNeeds, set_for
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.version_values import CompiledVersion
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target

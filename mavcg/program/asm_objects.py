@@ -33,7 +33,7 @@ from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionLi
 from mavcg.program.version_failures import first_error
 from mavcg.program.version_growth import drop_for_growth
 from mavcg.program.version_needs import VersionNeeds, set_for
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.version_values import CompiledVersion
 from mavcg.toolchain.codegen import assemble
 
 

@@ -16,7 +16,8 @@ from mavcg.program.sources.to_ir import IrModule, compile_to_ir, refuse_foreign_
 from mavcg.program.version_failures import FunctionFailures, VersionFailures
 from mavcg.program.version_growth import allowed_growth
 from mavcg.program.version_needs import VersionNeeds
-from mavcg.program.versions import VersionedModule, VersionOptions, make_versions
+from mavcg.program.version_values import VersionedModule, VersionOptions
+from mavcg.program.versions import make_versions
 from mavcg.runtime.coreset import CoreSet
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from mavcg.program.version_failures import failing_alone
 from mavcg.program.version_growth import GrowthLimit, versions_worth
 from mavcg.program.version_model import drop_by_model
 from mavcg.program.version_sharing import share_nearly_equal
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.version_values import CompiledVersion
 
 # Elf64_Rela: each address in a dispatcher's tables is relocated at load.
 RELOCATION_BYTES = 24

@@ -28,7 +28,7 @@ from mavcg.program.version_choice import (
 )
 from mavcg.program.version_jobs import VersionJobs
 from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for
-from mavcg.program.versions import CompiledVersion, VersionedModule
+from mavcg.program.version_values import CompiledVersion, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 from mavcg.toolchain.target import Target

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import ALL_LEVELS, NO_LEVELS, lower_levels
+from mavcg.program.compile_versions import compile_versions
 from mavcg.program.version_failures import VersionFailures
 from mavcg.program.version_jobs import VersionJobs
 from mavcg.program.version_needs import VersionNeeds
-from mavcg.program.versions import (
+from mavcg.program.version_values import (
     CompiledVersion,
     FailedLevel,
     VersionedModule,
     VersionOptions,
-    compile_versions,
     key_by_callees,
 )
 from mavcg.runtime.needs import usable_extensions

@@ -22,8 +22,9 @@ from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits, with_failed_levels
 from mavcg.program.version_failures import FunctionFailures, first_error
 from mavcg.program.version_growth import GrowthLimit, drop_for_growth
+from mavcg.program.version_jobs import adding_products
 from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for, version_needs
-from mavcg.program.versions import CompiledVersion, VersionedModule, adding_products, module_tag
+from mavcg.program.version_values import CompiledVersion, VersionedModule, module_tag
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 from mavcg.toolchain.target import Target

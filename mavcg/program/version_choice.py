@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import MODELLED_LEVELS
-from mavcg.program.versions import CompiledVersion, FailedLevel
+from mavcg.program.version_values import CompiledVersion, FailedLevel
 
 MIN_GAIN = 0.01  # minimum known gain over generic, as a fraction, for which a version is worth its bytes
 

@@ -1,6 +1,7 @@
 """Makes the compiler's jobs for the versions of a module's functions, with explicit rounding."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from mavcg.assembly.version_tuning import TuningJob, has_open_inline, why_untouched
@@ -147,3 +148,15 @@ class VersionJobs:
 def definitions_text(module: ModuleText) -> str:
     """Return the text of all function definitions of a module."""
     return "\n".join(entity.text for entity in module.entities.values() if entity.kind == "define")
+
+
+def adding_products(hot: HotModule, functions: Sequence[str], arch: str) -> dict[str, bool]:
+    """Return function that sums floating-point products -> True if every version has a fused multiply-add for them."""
+    has_fused = {}
+    for name in functions:
+        version = make_version(hot, name, GENERIC)
+        text = definitions_text(version.module)
+        if has_fmuladd(text) or (" fmul " in text and re.search(r" f(add|sub) ", text)):
+            attributes = hot.attributes(name)
+            has_fused[name] = bool(fused_types(arch, base_features(features_of(attributes), arch)))
+    return has_fused

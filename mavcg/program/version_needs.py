@@ -9,7 +9,7 @@ from mavcg.objects.code_extensions import code_extensions
 from mavcg.passes.ir.attributes import base_features, features_of
 from mavcg.program.version_choice import FunctionChoice
 from mavcg.program.version_failures import failing_alone
-from mavcg.program.versions import VersionedModule
+from mavcg.program.version_values import VersionedModule
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.needs import usable_extensions
 from mavcg.toolchain.target import Target

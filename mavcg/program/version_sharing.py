@@ -10,7 +10,7 @@ from mavcg.errors import ProfileError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program.version_choice import FunctionChoice, Gains, VersionChoice
 from mavcg.program.version_model import model_error
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.version_values import CompiledVersion
 
 
 def share_nearly_equal(

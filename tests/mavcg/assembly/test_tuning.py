@@ -14,9 +14,11 @@ from mavcg.assembly.tuning import tune_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.assembly.version_tuning import TuningJob, has_open_inline
 from mavcg.profiles.load import cores_for, load_core
+from mavcg.program.compile_versions import code_bytes
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.sources.to_ir import Compiler, compile_to_ir
-from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, code_bytes, make_versions
+from mavcg.program.version_values import CompiledVersion, VersionedModule, VersionOptions
+from mavcg.program.versions import make_versions
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target, parse_target
 from tests.machine import QEMU, needs_qemu

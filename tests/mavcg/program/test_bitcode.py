@@ -13,7 +13,8 @@ from mavcg.profiles.load import load_core
 from mavcg.program.bitcode import link_ir, refuse_older_llvm
 from mavcg.program.lto import FULL, THIN, Lto, is_bitcode, lto_of
 from mavcg.program.version_jobs import VersionJobs
-from mavcg.program.versions import VersionOptions, make_versions
+from mavcg.program.version_values import VersionOptions
+from mavcg.program.versions import make_versions
 from mavcg.toolchain.codegen import CodegenJob, canonical, compile_module
 from mavcg.toolchain.target import parse_target
 

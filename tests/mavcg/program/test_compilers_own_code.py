@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from mavcg.profiles.load import load_core
-from mavcg.program.versions import VersionOptions, make_versions
+from mavcg.program.version_values import VersionOptions
+from mavcg.program.versions import make_versions
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_zig
 

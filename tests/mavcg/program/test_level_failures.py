@@ -13,7 +13,7 @@ from mavcg.profiles.load import cores_for
 from mavcg.program import level_versions
 from mavcg.program.level_versions import with_next_levels
 from mavcg.program.version_failures import VersionFailures
-from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions
+from mavcg.program.version_values import CompiledVersion, VersionedModule, VersionOptions
 from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-musl")

@@ -13,7 +13,8 @@ from mavcg.program.hot_functions import match_hot
 from mavcg.program.hot_symbols import parse_hot
 from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects, compile_plain
 from mavcg.program.version_choice import Gain, VersionLimits
-from mavcg.program.versions import VersionedModule, VersionOptions, make_versions
+from mavcg.program.version_values import VersionedModule, VersionOptions
+from mavcg.program.versions import make_versions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import host_target, parse_target

@@ -9,7 +9,7 @@ from mavcg.program.version_choice import (
     share_equal,
     with_failed_levels,
 )
-from mavcg.program.versions import CompiledVersion, FailedLevel
+from mavcg.program.version_values import CompiledVersion, FailedLevel
 
 CORES = ("a53", "a75", "m4")
 

@@ -13,7 +13,7 @@ from mavcg.program.version_choice import (
     share_equal,
 )
 from mavcg.program.version_growth import GrowthLimit, drop_for_growth, versions_worth
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.version_values import CompiledVersion
 
 CORES = ("a53", "a75", "m4")
 

@@ -7,7 +7,7 @@ from mavcg.profiles.load import load_core
 from mavcg.program.version_choice import FunctionChoice, Gain, ModelVerdict, VersionChoice
 from mavcg.program.version_model import model_error
 from mavcg.program.version_sharing import share_nearly_equal
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.version_values import CompiledVersion
 
 CORES = {name: load_core(name) for name in ("cortex-a53", "cortex-a55", "cortex-a75", "cortex-a76")}
 PLAIN = "fmla v0.4s, v30.4s, v31.4s\n\tfmla v1.4s, v30.4s, v31.4s"

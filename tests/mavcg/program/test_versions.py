@@ -9,7 +9,8 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 from mavcg.profiles.load import cores_for
-from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, code_level, make_versions
+from mavcg.program.version_values import CompiledVersion, VersionedModule, VersionOptions
+from mavcg.program.versions import code_level, make_versions
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 from mavcg.toolchain.target import parse_target
 
@@ -269,7 +270,8 @@ def test_where_no_version_fuses_a_multiply_add_the_compiler_runs_once_a_version(
         emitted.extend(job.emit for job in jobs)
         return compile_all(jobs, *options)
 
-    monkeypatch.setattr("mavcg.program.versions.compile_all", compile_counted)
+    for module in ("versions", "compile_versions"):
+        monkeypatch.setattr(f"mavcg.program.{module}.compile_all", compile_counted)
     machine = parse_target(target)
     options = VersionOptions(cores_for([core]), machine)
     made = make_versions(MULTIPLY_ADD.format(triple=machine.llvm_triple), "a.c", "2", ["f"], options)

@@ -11,7 +11,8 @@ from mavcg.assembly.tuning_options import Tuning
 from mavcg.passes.ir.split_vector_loads import count_splits, split_vector_loads
 from mavcg.profiles.folders import files
 from mavcg.profiles.load import cores_for
-from mavcg.program.versions import VersionOptions, make_versions
+from mavcg.program.version_values import VersionOptions
+from mavcg.program.versions import make_versions
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import parse_target
 
