@@ -1,0 +1,48 @@
+"""The subgraphs of a model that are to be linked as one library: what the planning of each format returns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mavcg.choose.plan import Plan
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.model.link_programs import ProgramEntry
+from mavcg.model.partial.plan import PartialPlan
+from mavcg.model.partial.request import PartialRequest
+from mavcg.runtime.companions import library_stem
+from mavcg.runtime.drop_in_text import DropInFile, ModelFile
+from mavcg.runtime.model_header import api_name
+
+Choose = Callable[[Graph], Plan]
+Made = tuple[ProgramEntry, ...]  # a subgraph, in each size
+Division = PartialPlan[Made]
+
+
+@dataclass(frozen=True)
+class PlannedParts:
+    """A library to be linked.
+
+    plan: of the first size. entries: of all sizes, the sizes of one operator next to each other, first size first.
+    model: to be written. model_files: the user's files.
+    """
+
+    plan: Division
+    entries: tuple[ProgramEntry, ...]
+    file: DropInFile
+    model: Any = None
+    model_files: tuple[ModelFile, ...] = ()
+
+
+def subgraph_name(request: PartialRequest, first: int) -> str:
+    """Return a subgraph's name: the library's, with the number of its first node."""
+    return f"{api_name(library_stem(request.build.output))}_{first}"
+
+
+def check_any(request: PartialRequest, plan: Division) -> None:
+    """Raise MavcgError with the reasons if no subgraph can be built."""
+    if plan.subgraphs:
+        return
+    most = "; ".join(f"{left.count} {left.op}: {left.why}" for left in plan.left[:3])
+    remedies = "--shape fixes free dimensions, --min-share 0 takes subgraphs of any size"
+    raise MavcgError(f"{request.build.model}: no subgraph can be built ({most}); {remedies}")
