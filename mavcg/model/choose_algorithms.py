@@ -12,9 +12,8 @@ from mavcg.choose.algorithms.costs.provider import MODELLED
 from mavcg.choose.algorithms.select_model import SelectedModel, select_for_library, within_weights
 from mavcg.choose.algorithms.strategies import ENGINE
 from mavcg.choose.limits.weight_limit import Option, TooSmall, options_within
-from mavcg.choose.lowering.lower import LoweringCandidates, lower_candidates, lower_graph
+from mavcg.choose.lowering.lower import LoweringCandidates, lower_candidates, lower_graph, weight_sizes
 from mavcg.choose.lowering.memory_plan import plan_memory
-from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.errors import MavcgError

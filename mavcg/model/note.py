@@ -8,8 +8,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.choose.algorithms.library import primitive_of
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbol
-from mavcg.choose.lowering.lower import LoweredGraph
-from mavcg.choose.lowering.weight_sizes import weight_sizes
+from mavcg.choose.lowering.lower import LoweredGraph, weight_sizes
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.program_work import step_works
 from mavcg.graph import Node

@@ -98,15 +98,20 @@ def fits(value: Any, expected: Any) -> bool:
         return isinstance(value, FunctionType)
     if origin is tuple:
         return isinstance(value, tuple) and _members_fit(value, arguments)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if _derives(origin, Mapping):
         key, item = arguments
         return isinstance(value, dict) and all(fits(k, key) and fits(v, item) for k, v in value.items())
-    if isinstance(origin, type) and issubclass(origin, collections.abc.Set):
+    if _derives(origin, collections.abc.Set):
         return isinstance(value, frozenset) and all(fits(each, arguments[0]) for each in value)
-    if isinstance(origin, type) and issubclass(origin, Sequence):
+    if _derives(origin, Sequence):
         kinds = (list,) if origin is list else (tuple, list)
         return isinstance(value, kinds) and all(fits(each, arguments[0]) for each in value)
     return isinstance(expected, type) and isinstance(value, _NUMBERS.get(expected, (expected,)))
+
+
+def _derives(origin: Any, base: type) -> bool:
+    """Return True if the origin of a type is a class that is derived from `base`."""
+    return isinstance(origin, type) and issubclass(origin, base)
 
 
 def _members_fit(value: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:

@@ -14,6 +14,7 @@ _PLAIN = re.compile(r"[\t !$-&(-.0-:<-~]+")  # ends no statement and begins no c
 _LABEL = re.compile(r'\s*((?:[\w.$]+|"[^"\n]*"))\s*:(?!:)')
 _REQ = re.compile(r"([A-Za-z_.$][\w.$]*)\s+\.req\s+([\w.]+)$", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r'(?:[A-Za-z_.$][\w.$]*|"[^"\n]*")\s*==?(?!=)')
+_PLAIN_SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*$")
 _MNEMONIC = re.compile(r"[A-Za-z_][\w.]*$", re.ASCII)
 # Directives that emit bytes at their position, possibly instructions.
 _EMITS = re.compile(
@@ -55,6 +56,11 @@ class Statement:
 def asm_error(file: str, line: int, column: int, fault: str, remedy: str) -> MavcgError:
     """Return the error for a location in an assembly file; the caller raises it."""
     return MavcgError(f"{file}:{line}:{column}: {fault}; {remedy}")
+
+
+def quote_symbol(symbol: str) -> str:
+    """Return a symbol as assembly text: in quotes where it has characters that a plain name cannot have."""
+    return symbol if _PLAIN_SYMBOL.match(symbol) else f'"{symbol}"'
 
 
 def parse_source(text: str, file: str = "<assembly>") -> tuple[Statement, ...]:

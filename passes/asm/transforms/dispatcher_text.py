@@ -11,7 +11,7 @@ changes only x16 and x17, which any call may change (AAPCS64, "Use of IP0 and IP
 
 from collections.abc import Sequence
 
-from mavcg.passes.asm.isa.symbol_text import quote_symbol
+from mavcg.passes.asm.isa.source import quote_symbol
 from mavcg.passes.ir.dispatch import RuntimeNames
 
 _GENERAL_BYTES, _FRAME_BYTES = 128, 128 + 512  # x0 to x15, then q0 to q31

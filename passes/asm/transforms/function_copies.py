@@ -16,8 +16,7 @@ from itertools import count
 from mavcg.passes.asm.analysis.blocks import Function
 from mavcg.passes.asm.analysis.labels import debug_statements
 from mavcg.passes.asm.isa.instruction import effects
-from mavcg.passes.asm.isa.source import Statement
-from mavcg.passes.asm.isa.symbol_text import quote_symbol
+from mavcg.passes.asm.isa.source import Statement, quote_symbol
 
 _ABOUT_SYMBOL = (".globl", ".global", ".weak", ".hidden", ".protected", ".internal", ".type", ".size", ".local")
 _STRINGS = (".ascii", ".asciz", ".string")

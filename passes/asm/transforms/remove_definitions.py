@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.passes.asm.isa.symbol_text import quote_symbol
+from mavcg.passes.asm.isa.source import quote_symbol
 
 _NAME = r"[^\s,:;#\"()+*%$@-][^\s,:;#\"()+*@-]*"
 _LABEL = re.compile(rf"({_NAME}):")

@@ -12,10 +12,10 @@ from bench.program_runner import ProgramRunner
 from mavcg.choose.algorithms.questions import ModelQuestion
 from mavcg.choose.algorithms.strategies import ENGINE
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
+from mavcg.choose.lowering.lower import weight_sizes
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_lowered
-from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.program_work import step_works
 from mavcg.choose.predict.spec_text import read_spec
