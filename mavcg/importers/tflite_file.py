@@ -19,7 +19,15 @@ from mavcg.graph import DTYPES, Array, Graph
 from mavcg.importers.call import results_of
 from mavcg.importers.declared_shapes import DeclaredShapes
 from mavcg.importers.emitter import Emitter
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LEAST_TRIPS, LISTED, MOST_NODES, UnsupportedOp
+from mavcg.importers.limits import (
+    DEEPEST,
+    LARGEST_BYTES,
+    LARGEST_TENSOR_BYTES,
+    LEAST_TRIPS,
+    LISTED,
+    MOST_NODES,
+    UnsupportedOp,
+)
 from mavcg.importers.tflite_control import CONTROL, FlowSubgraph
 from mavcg.importers.tflite_inputs import declared_shapes, input_and_output_names, input_types
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor
@@ -41,8 +49,6 @@ from mavcg.importers.tflite_variables import (
     initial_values,
 )
 from mavcg.importers.value import Value, constant
-
-DEEPEST = 32  # maximum nesting of control flow
 
 
 def import_tflite(
