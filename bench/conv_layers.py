@@ -22,7 +22,8 @@ from bench.record import facts, write
 from bench.tables.catalogue import print_record
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.builder.emit import F32, PTR, Values, const, f32_splat, fma, for_range
+from mavcg.kernels.builder.emit import F32, PTR, Values, const, fma, for_range
+from mavcg.kernels.builder.lanes import f32_splat
 from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.registry import lower
 from mavcg.runtime.machines import packing_for

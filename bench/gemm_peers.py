@@ -29,7 +29,8 @@ from bench.onednn import OneDnn, Product
 from bench.record import facts, write
 from bench.tables.catalogue import show_record
 from mavcg.graph import Array
-from mavcg.kernels.builder.emit import F32, I64, PTR, Values, address, const, f32_splat, for_range, kernel_name
+from mavcg.kernels.builder.emit import F32, I64, PTR, Values, address, const, for_range, kernel_name
+from mavcg.kernels.builder.lanes import f32_splat
 from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.specs.kernel import Machine
 from mavcg.specs.packed_constant import PackedConstant

@@ -26,16 +26,14 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
-    f32_splat,
     for_range,
     kernel_function,
-    load_vector,
     operands,
     repeat,
     scale_index,
-    store_vector,
     vector,
 )
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times, value_of
 from mavcg.specs.kernel import F32_BYTES, Machine

@@ -15,20 +15,16 @@ from mavcg.kernels.builder.emit import (
     TYPES,
     Values,
     address,
-    broadcast_lane,
     const,
-    f32_splat,
     fma,
     for_range,
     index_value,
-    load_vector,
     repeat,
     scale_index,
-    splat,
-    store_vector,
     vector,
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, tanh
+from mavcg.kernels.builder.lanes import broadcast_lane, f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.specs.kernel import F32_BYTES, Machine

@@ -9,20 +9,8 @@ from llvmlite import ir
 from mavcg.kernels.blas.matrix_sums import MatrixSums
 from mavcg.kernels.blas.product_tile import PACKED, TERMS, TYPES, ProductTile, begin_function, pass_shape
 from mavcg.kernels.builder.bf16_products import add_pair_products
-from mavcg.kernels.builder.emit import (
-    I1,
-    I32,
-    I64,
-    PTR,
-    Values,
-    address,
-    broadcast_lane,
-    const,
-    fma,
-    splat,
-    type_suffix,
-    vector,
-)
+from mavcg.kernels.builder.emit import I1, I32, I64, PTR, Values, address, const, fma, type_suffix, vector
+from mavcg.kernels.builder.lanes import broadcast_lane, splat
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile, prefetch
 from mavcg.kernels.gemm.loop_shape import by_lane
 from mavcg.specs.blas_blocks import MATRIX_TERMS

@@ -12,18 +12,8 @@ from functools import partial
 from llvmlite import ir
 
 from mavcg.kernels.blas.product_tile import TYPES, VectorEmitter, begin_function
-from mavcg.kernels.builder.emit import (
-    I32,
-    I64,
-    PTR,
-    Values,
-    address,
-    const,
-    fma,
-    repeat,
-    splat,
-    vector,
-)
+from mavcg.kernels.builder.emit import I32, I64, PTR, Values, address, const, fma, repeat, vector
+from mavcg.kernels.builder.lanes import splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.specs.kernel import Machine
 

@@ -21,10 +21,9 @@ from mavcg.kernels.builder.emit import (
     operands,
     repeat,
     scale_index,
-    splat,
     vector,
 )
-from mavcg.kernels.builder.lanes import load_lanes, shuffle
+from mavcg.kernels.builder.lanes import load_lanes, shuffle, splat
 from mavcg.kernels.builder.nest_loops import decode, minimum
 from mavcg.reference.block_weights import LARGEST
 from mavcg.specs.kernel import F32_BYTES, Machine

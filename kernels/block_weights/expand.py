@@ -14,16 +14,13 @@ from mavcg.kernels.builder.emit import (
     I32,
     address,
     const,
-    f32_splat,
     finish_rows,
-    i32_lanes,
     kernel_function,
     operand,
     repeat,
     scale_index,
-    splat,
 )
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import f32_splat, i32_lanes, load_lanes, splat, store_lanes
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format

@@ -11,21 +11,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.block_weights.packing import UNIT_BYTES, BlockFormat
-from mavcg.kernels.builder.emit import (
-    F16,
-    F32,
-    I8,
-    I32,
-    Values,
-    address,
-    const,
-    f32_splat,
-    fma,
-    index_value,
-    number,
-    scale_index,
-    splat,
-)
+from mavcg.kernels.builder.emit import F16, F32, I8, I32, Values, address, const, fma, index_value, number, scale_index
+from mavcg.kernels.builder.lanes import f32_splat, splat
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
 from mavcg.specs.kernel import F32_BYTES
 

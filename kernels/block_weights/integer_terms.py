@@ -12,8 +12,8 @@ from llvmlite import ir
 
 from mavcg.kernels.block_weights.packing import UNIT_BYTES, BlockFormat
 from mavcg.kernels.block_weights.spec import PAIR_TERMS
-from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, broadcast_lane, call_intrinsic, number, splat
-from mavcg.kernels.builder.lanes import shuffle
+from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, call_intrinsic, number
+from mavcg.kernels.builder.lanes import broadcast_lane, shuffle, splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.int8.micro_kernel import MADD, MADDUBS
 from mavcg.kernels.int8.register_tile import MATRIX_GROUP, ProductForm, form_of

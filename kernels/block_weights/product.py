@@ -22,7 +22,6 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
-    f32_splat,
     finish_rows,
     fma,
     for_range,
@@ -34,7 +33,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import f32_splat, load_lanes, store_lanes
 from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES, Machine
 

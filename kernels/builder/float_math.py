@@ -11,19 +11,8 @@ from math import factorial, inf, log, nan, pi, sqrt
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    F16,
-    F32,
-    I32,
-    f32_splat,
-    fma,
-    i32_lanes,
-    intrinsic,
-    lanes_and_element,
-    lanes_of,
-    number,
-    vector,
-)
+from mavcg.kernels.builder.emit import F16, F32, I32, fma, intrinsic, lanes_and_element, lanes_of, number, vector
+from mavcg.kernels.builder.lanes import f32_splat, i32_lanes
 
 ROUNDER = 12582912.0  # 1.5 * 2^23: a small number plus this has its nearest integer in the low mantissa bits
 

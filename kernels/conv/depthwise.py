@@ -16,17 +16,8 @@ from llvmlite import ir
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.arithmetic import widen_bf16
-from mavcg.kernels.builder.emit import (
-    TYPES,
-    Values,
-    address,
-    const,
-    fma,
-    for_range,
-    load_vector,
-    prefetch_line,
-    scale_index,
-)
+from mavcg.kernels.builder.emit import TYPES, Values, address, const, fma, for_range, prefetch_line, scale_index
+from mavcg.kernels.builder.lanes import load_vector
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.specs.kernel import Machine, View

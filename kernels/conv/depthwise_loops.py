@@ -15,17 +15,15 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
-    f32_splat,
     kernel_function,
-    load_vector,
     note_tile,
     operand,
     operands,
     repeat,
     scale_index,
-    store_vector,
     with_element,
 )
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_tiles, whole_and_rest
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of

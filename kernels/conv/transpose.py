@@ -23,7 +23,6 @@ from mavcg.kernels.builder.emit import (
     TYPES,
     address,
     const,
-    f32_splat,
     finish_rows,
     fma,
     for_range,
@@ -31,6 +30,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
 )
+from mavcg.kernels.builder.lanes import f32_splat
 from mavcg.kernels.builder.product_loop import single_products
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias
 from mavcg.kernels.conv.transpose_phases import ConvTranspose2d, Phases, RowsOfPixels

@@ -7,17 +7,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import (
-    TYPES,
-    address,
-    const,
-    load_vector,
-    operand,
-    operands,
-    repeat,
-    scale_index,
-    store_vector,
-)
+from mavcg.kernels.builder.emit import TYPES, address, const, operand, operands, repeat, scale_index
+from mavcg.kernels.builder.lanes import load_vector, store_vector
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose

@@ -14,21 +14,8 @@ from llvmlite import ir
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.arithmetic import half_of_pairs, widen_bf16, widen_half
-from mavcg.kernels.builder.emit import (
-    BF16,
-    F32,
-    I32,
-    TYPES,
-    Values,
-    address,
-    broadcast_lane,
-    const,
-    f32_splat,
-    fma,
-    load_vector,
-    splat,
-    store_vector,
-)
+from mavcg.kernels.builder.emit import BF16, F32, I32, TYPES, Values, address, const, fma
+from mavcg.kernels.builder.lanes import broadcast_lane, f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, prefetch
 from mavcg.kernels.gemm.loop_shape import keeps_inputs, terms_at_once, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout

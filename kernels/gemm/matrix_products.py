@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from mavcg.kernels.builder.bf16_products import LANES, add_matrix_products
-from mavcg.kernels.builder.emit import F32, I32, Values, address, load_vector, vector
-from mavcg.kernels.builder.lanes import shuffle
+from mavcg.kernels.builder.emit import F32, I32, Values, address, vector
+from mavcg.kernels.builder.lanes import load_vector, shuffle
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.kernels.gemm.float_tile import offset_pointer
 from mavcg.kernels.gemm.tile import WeightLayout

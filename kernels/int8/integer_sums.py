@@ -10,8 +10,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activate
-from mavcg.kernels.builder.emit import F32, I8, I32, address, const, operand, scale_index, splat
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.emit import F32, I8, I32, address, const, operand, scale_index
+from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.register_tile import GROUP, ProductForm
 from mavcg.kernels.int8.specs import EightBitConvolution, EightBitDepthwise

@@ -19,10 +19,9 @@ from mavcg.kernels.builder.emit import (
     operands,
     repeat,
     scale_index,
-    splat,
     vector,
 )
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
 from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.product_loop import single_products
 from mavcg.kernels.builder.quantize import Int8Epilogue, epilogue_of, requantize_value, subtract_zero

@@ -21,10 +21,9 @@ from mavcg.kernels.builder.emit import (
     repeat,
     row_count,
     scale_index,
-    splat,
     vector,
 )
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.builder.quantize import requantize_value, widen

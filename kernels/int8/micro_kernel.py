@@ -12,8 +12,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.builder.emit import I8, I16, I32, I64, Values, address, call_intrinsic, const, note_tile, splat
-from mavcg.kernels.builder.lanes import shuffle
+from mavcg.kernels.builder.emit import I8, I16, I32, I64, Values, address, call_intrinsic, const, note_tile
+from mavcg.kernels.builder.lanes import shuffle, splat
 from mavcg.kernels.builder.product_loop import (
     ProductLoop,
     SumPosition,

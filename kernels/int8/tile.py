@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I8, I16, I32, I64, address, intrinsic, splat
-from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.emit import F32, I8, I16, I32, I64, address, intrinsic
+from mavcg.kernels.builder.lanes import load_lanes, shuffle, splat, store_lanes
 from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum, limits
 from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES

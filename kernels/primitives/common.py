@@ -7,19 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    F32,
-    I32,
-    const,
-    f32_splat,
-    lanes_and_element,
-    load_vector,
-    operand,
-    scale_index,
-    store_vector,
-    vector,
-)
-from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.emit import F32, I32, const, lanes_and_element, operand, scale_index, vector
+from mavcg.kernels.builder.lanes import f32_splat, load_lanes, load_vector, shuffle, store_lanes, store_vector
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.kernel_symbol import sizes_text

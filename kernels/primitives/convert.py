@@ -12,18 +12,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.builder.emit import (
-    F32,
-    address,
-    const,
-    finish_rows,
-    kernel_function,
-    load_vector,
-    operand,
-    repeat,
-    scale_index,
-    store_vector,
-)
+from mavcg.kernels.builder.emit import F32, address, const, finish_rows, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.lanes import load_vector, store_vector
 from mavcg.kernels.builder.nest import collapse
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of

@@ -23,16 +23,13 @@ from mavcg.kernels.builder.emit import (
     PTR,
     address,
     const,
-    f32_splat,
     kernel_function,
-    load_vector,
     operands,
     repeat,
     scale_index,
-    splat,
-    store_vector,
     vector,
 )
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, align_workspace, epilogue_operand_places, epilogue_operands, image_of
 from mavcg.kernels.primitives.im2.patch_copy import PatchMatrix

@@ -13,7 +13,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scale_index, splat, store_vector
+from mavcg.kernels.builder.emit import F32, I1, address, const, repeat, scale_index
+from mavcg.kernels.builder.lanes import f32_splat, splat, store_vector
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.gemm.micro_kernel import emit_tile

@@ -5,18 +5,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    F32,
-    address,
-    const,
-    f32_splat,
-    lanes_and_element,
-    load_vector,
-    repeat,
-    scale_index,
-    store_vector,
-    vector,
-)
+from mavcg.kernels.builder.emit import F32, address, const, lanes_and_element, repeat, scale_index, vector
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES

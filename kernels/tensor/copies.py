@@ -7,18 +7,8 @@ from llvmlite import ir
 
 from mavcg.graph import Graph, Node
 from mavcg.graph.layout import dense_strides
-from mavcg.kernels.builder.emit import (
-    address,
-    const,
-    kernel_function,
-    load_vector,
-    operand,
-    repeat,
-    scale_index,
-    splat,
-    store_vector,
-)
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.lanes import load_lanes, load_vector, splat, store_lanes, store_vector
 from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, NestKernel, broadcast_strides, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, minimum, nest_rows
 from mavcg.kernels.builder.run_numbers import load_numbers, times

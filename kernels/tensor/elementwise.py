@@ -19,16 +19,13 @@ from mavcg.kernels.builder.emit import (
     address,
     element_bytes,
     kernel_function,
-    load_vector,
     number,
     operand,
     repeat,
     scale_index,
-    splat,
-    store_vector,
     with_element,
 )
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, load_vector, splat, store_lanes, store_vector
 from mavcg.kernels.builder.nest import Nest, NestKernel, broadcast_strides, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.builder.run_numbers import load_numbers, times

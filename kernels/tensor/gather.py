@@ -6,20 +6,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.builder.emit import (
-    I8,
-    I64,
-    address,
-    const,
-    element,
-    kernel_function,
-    load_vector,
-    operands,
-    repeat,
-    scale_index,
-    store_vector,
-)
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.emit import I8, I64, address, const, element, kernel_function, operands, repeat, scale_index
+from mavcg.kernels.builder.lanes import load_lanes, load_vector, store_lanes, store_vector
 from mavcg.kernels.builder.nest import Nest, NestKernel, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, maximum, minimum, nest_rows
 from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of

@@ -17,17 +17,14 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     element_bytes,
-    f32_splat,
     finish_rows,
     for_range,
     intrinsic,
     kernel_function,
-    load_vector,
     operand,
     scale_index,
-    splat,
 )
-from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.lanes import f32_splat, load_lanes, load_vector, shuffle, splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, broadcast_strides, collapse
 from mavcg.kernels.builder.nest_loops import advance, decode
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View

@@ -19,15 +19,13 @@ from mavcg.kernels.builder.emit import (
     for_range,
     intrinsic,
     kernel_function,
-    load_vector,
     number,
     operand,
     repeat,
     scale_index,
-    store_vector,
     vector,
 )
-from mavcg.kernels.builder.lanes import store_lanes
+from mavcg.kernels.builder.lanes import load_vector, store_lanes, store_vector
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import advance, decode
 from mavcg.kernels.tensor.layer_norm import PARTS, along_vectors, load_of_line, refuse_other_types

@@ -17,9 +17,8 @@ from mavcg.kernels.builder.emit import (
     repeat,
     row_count,
     scale_index,
-    splat,
 )
-from mavcg.kernels.builder.lanes import store_lanes
+from mavcg.kernels.builder.lanes import splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
 from mavcg.kernels.tensor.copies import copy_steps

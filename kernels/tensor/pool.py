@@ -22,15 +22,13 @@ from mavcg.kernels.builder.emit import (
     for_range,
     intrinsic,
     kernel_function,
-    load_vector,
     operand,
     repeat,
     row_count,
     scale_index,
-    splat,
-    store_vector,
     vector,
 )
+from mavcg.kernels.builder.lanes import load_vector, splat, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.product_loop import prefetch
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest

@@ -28,16 +28,14 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     kernel_function,
     lanes_and_element,
-    load_vector,
     number,
     operand,
     repeat,
     scale_index,
-    splat,
-    store_vector,
     vector,
     with_element,
 )
+from mavcg.kernels.builder.lanes import load_vector, splat, store_vector
 from mavcg.kernels.builder.nest import Nest, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.run_numbers import load_numbers, times

@@ -17,14 +17,11 @@ from mavcg.kernels.builder.emit import (
     fma,
     for_range,
     kernel_function,
-    load_vector,
     operands,
     repeat,
     scale_index,
-    splat,
-    store_vector,
 )
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, load_vector, splat, store_lanes, store_vector
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.tensor.gather import index_at

@@ -24,13 +24,11 @@ from mavcg.kernels.builder.emit import (
     for_range,
     kernel_function,
     length_times,
-    load_vector,
     operands,
     repeat,
     scale_index,
-    store_vector,
 )
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, load_vector, store_lanes, store_vector
 from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum, nest_rows
 from mavcg.kernels.tensor.copies import relaid_steps

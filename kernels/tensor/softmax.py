@@ -25,10 +25,9 @@ from mavcg.kernels.builder.emit import (
     operand,
     repeat,
     scale_index,
-    splat,
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, log_
-from mavcg.kernels.builder.lanes import load_lanes, store_lanes
+from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
 from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.tensor.layer_norm import refuse_other_types

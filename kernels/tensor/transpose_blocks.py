@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, index_value, load_vector, repeat, scale_index, store_vector
-from mavcg.kernels.builder.lanes import shuffle
+from mavcg.kernels.builder.emit import address, const, index_value, repeat, scale_index
+from mavcg.kernels.builder.lanes import load_vector, shuffle, store_vector
 
 
 @dataclass(frozen=True)

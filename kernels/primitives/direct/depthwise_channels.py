@@ -12,13 +12,13 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     kernel_function,
-    load_vector,
     note_tile,
     operands,
     repeat,
     scale_index,
     vector,
 )
+from mavcg.kernels.builder.lanes import load_vector
 from mavcg.kernels.builder.tiles import in_part, repeat_tiles
 from mavcg.kernels.conv.depthwise import MOST_TAPS, add_tap_row, most_pixels
 from mavcg.kernels.gemm.register_tile import cut

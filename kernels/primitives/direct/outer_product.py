@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, Values, address, fma, load_vector, scale_index, splat, vector
-from mavcg.kernels.builder.lanes import shuffle
+from mavcg.kernels.builder.emit import F32, Values, address, fma, scale_index, vector
+from mavcg.kernels.builder.lanes import load_vector, shuffle, splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, nested_loops
 from mavcg.kernels.gemm.loop_shape import by_lane
 from mavcg.kernels.primitives.common import load_partial

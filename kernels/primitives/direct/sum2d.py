@@ -23,8 +23,8 @@ from mavcg.kernels.builder.emit import (
     operands,
     repeat,
     scale_index,
-    splat,
 )
+from mavcg.kernels.builder.lanes import splat
 from mavcg.kernels.builder.product_loop import ProductLoop, TermPointers, nested_loops, single_products
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.border import input_with_border

@@ -7,17 +7,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import finish
-from mavcg.kernels.builder.emit import (
-    F32,
-    Values,
-    address,
-    f32_splat,
-    load_vector,
-    scale_index,
-    splat,
-    store_vector,
-    vector,
-)
+from mavcg.kernels.builder.emit import F32, Values, address, scale_index, vector
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.primitives.common import Image, load_partial, store_partial, transpose_vectors, zero_other_lanes
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout

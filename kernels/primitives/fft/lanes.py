@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, address, const, fma, load_vector, repeat, scale_index, store_vector
+from mavcg.kernels.builder.emit import F32, address, const, fma, repeat, scale_index
 from mavcg.kernels.builder.float_math import like
+from mavcg.kernels.builder.lanes import load_vector, store_vector
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, lanes_of, load_partial
 from mavcg.specs.kernel import Machine

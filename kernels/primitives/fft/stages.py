@@ -10,17 +10,15 @@ from mavcg.kernels.builder.emit import (
     F32,
     address,
     const,
-    f32_splat,
     finish_rows,
     kernel_function,
-    load_vector,
     operand,
     operands,
     repeat,
     scale_index,
-    store_vector,
     vector,
 )
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import clamp, maximum
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operands, load_partial, store_partial, zero_other_lanes

@@ -14,17 +14,14 @@ from mavcg.kernels.builder.emit import (
     F32,
     address,
     const,
-    f32_splat,
     finish_rows,
     kernel_function,
-    load_vector,
     operand,
     repeat,
     scale_index,
-    splat,
-    store_vector,
     vector,
 )
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.primitives.common import Image, epilogue_operands

@@ -19,15 +19,14 @@ from mavcg.kernels.builder.emit import (
     I64,
     address,
     const,
-    f32_splat,
     finish_rows,
     fma,
     kernel_function,
     operands,
     repeat,
     scale_index,
-    splat,
 )
+from mavcg.kernels.builder.lanes import f32_splat, splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.loop_shape import lanes_f32

@@ -9,19 +9,9 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    I1,
-    TYPES,
-    address,
-    const,
-    index_value,
-    load_vector,
-    repeat,
-    scale_index,
-    store_vector,
-)
+from mavcg.kernels.builder.emit import I1, TYPES, address, const, index_value, repeat, scale_index
 from mavcg.kernels.builder.float_math import like
-from mavcg.kernels.builder.lanes import shuffle
+from mavcg.kernels.builder.lanes import load_vector, shuffle, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.primitives.common import lanes_of, load_partial, transpose_vectors
 from mavcg.kernels.primitives.winograd.matrices import operations_of

@@ -11,7 +11,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import unary
-from mavcg.kernels.builder.emit import TYPES, address, const, load_vector, repeat, scale_index, store_vector
+from mavcg.kernels.builder.emit import TYPES, address, const, repeat, scale_index
+from mavcg.kernels.builder.lanes import load_vector, store_vector
 from mavcg.kernels.primitives.common import lanes_of, load_partial, store_partial, transpose_vectors, zero_other_lanes
 from mavcg.kernels.primitives.winograd.tiles import Located, Tiles
 from mavcg.specs.kernel import Machine

@@ -5,8 +5,9 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import round_to
-from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, fma, load_vector, repeat, scale_index
+from mavcg.kernels.builder.emit import F32, I1, address, const, fma, repeat, scale_index
 from mavcg.kernels.builder.float_math import like
+from mavcg.kernels.builder.lanes import f32_splat, load_vector
 from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.primitives.common import load_partial
 from mavcg.kernels.primitives.winograd.matrices import operations_of

@@ -13,18 +13,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import round_to, widen_half
-from mavcg.kernels.builder.emit import (
-    I8,
-    Values,
-    address,
-    const,
-    f32_splat,
-    note_tile,
-    prefetch_line,
-    repeat,
-    scale_index,
-    store_vector,
-)
+from mavcg.kernels.builder.emit import I8, Values, address, const, note_tile, prefetch_line, repeat, scale_index
+from mavcg.kernels.builder.lanes import f32_splat, store_vector
 from mavcg.kernels.builder.nest_loops import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest

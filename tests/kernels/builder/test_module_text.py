@@ -22,11 +22,10 @@ from mavcg.kernels.builder.emit import (
     const,
     element,
     fma,
-    load_vector,
     row_count,
-    splat,
     vector,
 )
+from mavcg.kernels.builder.lanes import load_vector, splat
 from mavcg.kernels.builder.module_text import Names, module_text, release
 from mavcg.kernels.registry import emit
 from tests.conftest import examples
