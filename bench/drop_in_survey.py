@@ -27,7 +27,8 @@ from mavcg.graph import Array
 from mavcg.importers.limits import reason
 from mavcg.importers.load import import_model, is_tflite
 from mavcg.model.model_request import MAX_ERROR
-from mavcg.model.partial.build import PartialResult, build_partial
+from mavcg.model.partial.build import build_partial
+from mavcg.model.partial.planned_parts import PartialResult
 from mavcg.model.partial.request import make_partial_request
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.passes.graph.pipeline import optimise

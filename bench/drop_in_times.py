@@ -27,7 +27,8 @@ from bench.wheels import file_of_wheel, members_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.load import is_tflite
-from mavcg.model.partial.build import PartialResult, build_partial
+from mavcg.model.partial.build import build_partial
+from mavcg.model.partial.planned_parts import PartialResult
 from mavcg.model.partial.request import make_partial_request
 from mavcg.model.request import ModelOptions, make_model_request
 

@@ -5,7 +5,6 @@ This is `mavcg build MODEL --partial`.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mavcg.choose.plan import Plan
 from mavcg.files.whole_file import write_whole
@@ -15,30 +14,12 @@ from mavcg.model.dump import dump
 from mavcg.model.link_programs import ProgramEntry, link_programs
 from mavcg.model.model_request import Progress, plan_context
 from mavcg.model.partial.onnx_parts import plan_onnx
-from mavcg.model.partial.planned_parts import Division, PlannedParts
+from mavcg.model.partial.planned_parts import PartialResult, PlannedParts
 from mavcg.model.partial.request import PartialRequest
 from mavcg.model.partial.tflite_parts import plan_tflite
 from mavcg.model.sizes import size_text
 from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
-
-
-@dataclass(frozen=True)
-class PartialResult:
-    """A library, and the model that was written.
-
-    plan: of the first size. planned: the plan's programs, in order. sizes: with several sizes, the share of
-    multiply-accumulates of each.
-    """
-
-    request: PartialRequest
-    plan: Division
-    planned: tuple[Plan, ...]
-    sizes: tuple[tuple[str, float], ...]
-    weight_bytes: int
-    library_bytes: int
-    loaded_bytes: int
-    seconds: float
 
 
 def build_partial(request: PartialRequest, progress: Progress = lambda message: None) -> PartialResult:

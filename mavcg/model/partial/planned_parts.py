@@ -1,4 +1,4 @@
-"""The subgraphs of a model that are to be linked as one library: what the planning of each format returns."""
+"""The subgraphs of a model that are linked as one library: what the planning of each format returns, and the result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +32,24 @@ class PlannedParts:
     file: DropInFile
     model: Any = None
     model_files: tuple[ModelFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class PartialResult:
+    """A library, and the model that was written.
+
+    plan: of the first size. planned: the plan's programs, in order. sizes: with several sizes, the share of
+    multiply-accumulates of each.
+    """
+
+    request: PartialRequest
+    plan: Division
+    planned: tuple[Plan, ...]
+    sizes: tuple[tuple[str, float], ...]
+    weight_bytes: int
+    library_bytes: int
+    loaded_bytes: int
+    seconds: float
 
 
 def subgraph_name(request: PartialRequest, first: int) -> str:

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from mavcg.model.partial.build import PartialResult
+from mavcg.model.partial.planned_parts import PartialResult
 
 if TYPE_CHECKING:
     from rich.console import Console
