@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I32, const, lanes_and_element, operand, scale_index, vector
+from mavcg.kernels.builder.emit import F32, I32, address, const, lanes_and_element, operand, repeat, scale_index, vector
 from mavcg.kernels.builder.lanes import f32_splat, load_lanes, load_vector, shuffle, store_lanes, store_vector
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.specs.kernel import Array, Machine
@@ -20,6 +20,7 @@ Value: TypeAlias = ir.Value
 # Channels of the longest CHWc block of any library. A primitive whose blocks must not span two groups requires that for
 # blocks of this length.
 MOST_BLOCK = 16
+PANEL = 16  # columns of a panel of packed weights: the lanes of the longest vectors of any machine
 WORKSPACE_ALIGN = 64
 
 
@@ -227,3 +228,21 @@ def transpose_vectors(b: ir.IRBuilder, rows: Sequence[Value]) -> list[Value]:
         source, start = mixed[i // per_row], i % per_row * count
         columns.append(source if per_row == 1 else shuffle(b, source, source, range(start, start + count)))
     return columns
+
+
+def fill_last_block(b: ir.IRBuilder, pointer: Value, out: Image, channels: int, pixels: int) -> None:
+    """Emit stores of the zeros that pad the last block of a CHWc image, where these channels end.
+
+    pointer: first pixel of the first channel.
+    """
+    whole, rest = divmod(channels, out.block)
+    if not rest:
+        return
+    last = address(b, pointer, whole * out.block_step * F32_BYTES + rest * F32_BYTES)
+
+    def pixel(index: Value) -> None:
+        to = address(b, last, scale_index(b, index, out.block * F32_BYTES))
+        for i in range(out.block - rest):
+            b.store(f32_splat(0.0, 1), address(b, to, i * F32_BYTES), align=F32_BYTES)
+
+    repeat(b, 0, pixels, pixel, "pixel")

@@ -13,21 +13,20 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import F32, I1, address, const, repeat, scale_index
-from mavcg.kernels.builder.lanes import f32_splat, splat, store_vector
+from mavcg.kernels.builder.emit import F32, I1, address, const, scale_index
+from mavcg.kernels.builder.lanes import splat, store_vector
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
-from mavcg.kernels.primitives.common import MOST_BLOCK, Image
+from mavcg.kernels.primitives.common import MOST_BLOCK, PANEL, Image
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Epilogue, Layout, Scenario
 
 Value: TypeAlias = ir.Value
 
-PANEL = 16  # columns of a panel of packed weights: the lanes of the longest vectors of any machine
 # Terms of a block (KC): a panel of this many rows stays in a level-1 cache.
 TERMS_BLOCK = 512
 
@@ -191,24 +190,6 @@ def emit_in_blocks(
     repeat_tiles(b, ((1, whole),), lambda number, _: block(number, out.block), "block")
     if rest:
         block(const(whole), rest)
-
-
-def fill_last_block(b: ir.IRBuilder, pointer: Value, out: Image, channels: int, pixels: int) -> None:
-    """Emit stores of the zeros that pad the last block of a CHWc image, where these channels end.
-
-    pointer: first pixel of the first channel.
-    """
-    whole, rest = divmod(channels, out.block)
-    if not rest:
-        return
-    last = address(b, pointer, whole * out.block_step * F32_BYTES + rest * F32_BYTES)
-
-    def pixel(index: Value) -> None:
-        to = address(b, last, scale_index(b, index, out.block * F32_BYTES))
-        for i in range(out.block - rest):
-            b.store(f32_splat(0.0, 1), address(b, to, i * F32_BYTES), align=F32_BYTES)
-
-    repeat(b, 0, pixels, pixel, "pixel")
 
 
 STRIP_PIXELS = 64  # pixels of a piece: weights are reused often, and the patches stay in a level-2 cache

@@ -7,7 +7,7 @@ coefficient. Weights are transformed when the library is built. Source: Anderson
 from dataclasses import dataclass
 from functools import partial
 
-from mavcg.kernels.primitives.common import epilogue_operand_places, image_of, panels_shape
+from mavcg.kernels.primitives.common import PANEL, epilogue_operand_places, image_of, panels_shape
 from mavcg.kernels.primitives.fft.specs import (
     CoefficientProducts,
     ForwardRows,
@@ -16,7 +16,7 @@ from mavcg.kernels.primitives.fft.specs import (
     transformed_weights,
 )
 from mavcg.kernels.primitives.fft.stages import emit_forward_rows, emit_inverse_rows, emit_products
-from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups
+from mavcg.kernels.primitives.matrix_product import blocks_within_groups
 from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 

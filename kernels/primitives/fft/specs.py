@@ -10,8 +10,7 @@ from math import log2
 
 import numpy as np
 
-from mavcg.kernels.primitives.common import MOST_BLOCK, Image, align_workspace, pack_panels, transpose_work
-from mavcg.kernels.primitives.matrix_product import PANEL
+from mavcg.kernels.primitives.common import MOST_BLOCK, PANEL, Image, align_workspace, pack_panels, transpose_work
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Scenario

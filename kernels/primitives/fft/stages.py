@@ -21,10 +21,17 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import clamp, maximum
 from mavcg.kernels.gemm.tile import Pointers, Sum
-from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operands, load_partial, store_partial, zero_other_lanes
+from mavcg.kernels.primitives.common import (
+    MOST_BLOCK,
+    PANEL,
+    epilogue_operands,
+    load_partial,
+    store_partial,
+    zero_other_lanes,
+)
 from mavcg.kernels.primitives.fft.lanes import ChannelLanes, forward, inverse
 from mavcg.kernels.primitives.fft.specs import CoefficientProducts, ForwardRows, InverseRows
-from mavcg.kernels.primitives.matrix_product import PANEL, emit_product, packed_product
+from mavcg.kernels.primitives.matrix_product import emit_product, packed_product
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.kernels.primitives.common import (
+    PANEL,
     align_workspace,
     epilogue_operand_places,
     image_of,
@@ -20,7 +21,7 @@ from mavcg.kernels.primitives.common import (
 from mavcg.kernels.primitives.im2.patch_copy import PatchMatrix, emit_patch_matrix
 from mavcg.kernels.primitives.im2.patches import Patches
 from mavcg.kernels.primitives.im2.stages import PatchProduct, emit_patch_product
-from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups
+from mavcg.kernels.primitives.matrix_product import blocks_within_groups
 from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 

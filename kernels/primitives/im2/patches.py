@@ -6,8 +6,7 @@ im2col: a row for each term of a sum, a column for each pixel. im2row: a row for
 from dataclasses import dataclass
 
 from mavcg.kernels.gemm.loop_shape import lanes_f32
-from mavcg.kernels.primitives.common import Image, image_of
-from mavcg.kernels.primitives.matrix_product import PANEL
+from mavcg.kernels.primitives.common import PANEL, Image, image_of
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES, Layout, Scenario
 from mavcg.specs.serialize import spec_format

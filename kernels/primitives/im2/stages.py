@@ -9,18 +9,16 @@ from llvmlite import ir
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operands, repeat, scale_index
 from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.tile import Pointers, Sum
-from mavcg.kernels.primitives.common import Image, epilogue_operands
+from mavcg.kernels.primitives.common import PANEL, Image, epilogue_operands, fill_last_block
 from mavcg.kernels.primitives.im2.patch_copy import PatchCopy, PixelRegion
 from mavcg.kernels.primitives.im2.patches import Patches
 from mavcg.kernels.primitives.matrix_product import (
-    PANEL,
     MatrixProduct,
     PixelPieces,
     activation_of,
     channels_of_part,
     emit_in_blocks,
     emit_product,
-    fill_last_block,
     packed_product,
     pieces_of,
 )

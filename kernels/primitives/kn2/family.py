@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from mavcg.kernels.primitives.common import (
+    PANEL,
     Image,
     align_workspace,
     epilogue_operand_places,
@@ -21,7 +22,7 @@ from mavcg.kernels.primitives.common import (
 )
 from mavcg.kernels.primitives.kn2.shift import ShiftedSum, emit_shifted_sum
 from mavcg.kernels.primitives.kn2.taps import TapProducts, emit_tap_products
-from mavcg.kernels.primitives.matrix_product import PANEL, STRIP_PIXELS, blocks_within_groups
+from mavcg.kernels.primitives.matrix_product import STRIP_PIXELS, blocks_within_groups
 from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 

@@ -24,8 +24,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.gemm.loop_shape import lanes_f32
-from mavcg.kernels.primitives.common import Image, epilogue_operands
-from mavcg.kernels.primitives.matrix_product import fill_last_block
+from mavcg.kernels.primitives.common import Image, epilogue_operands, fill_last_block
 from mavcg.kernels.primitives.runs import along
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text

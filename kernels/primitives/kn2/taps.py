@@ -9,10 +9,9 @@ from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_f
 from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.tiles import emit_full_or_tail
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
-from mavcg.kernels.primitives.common import Image, epilogue_operands, transpose_work
+from mavcg.kernels.primitives.common import PANEL, Image, epilogue_operands, transpose_work
 from mavcg.kernels.primitives.kn2.shift import ChannelSpan, OutputRows
 from mavcg.kernels.primitives.matrix_product import (
-    PANEL,
     STRIP_PIXELS,
     MatrixProduct,
     channels_of_part,
