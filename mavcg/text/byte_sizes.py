@@ -17,6 +17,7 @@ def parse_bytes(text: str, unit_needed: bool = False) -> int | None:
     unit_needed: a number alone is no size.
     """
     match = _SIZE.fullmatch(text.strip())
-    if match is None or (unit_needed and not match[2]) or math.isinf(float(match[1])):
+    if match is None or (unit_needed and not match[2]):
         return None
-    return int(float(match[1]) * BYTES_OF_UNIT[match[2] or "B"])
+    size = float(match[1]) * BYTES_OF_UNIT[match[2] or "B"]
+    return None if math.isinf(size) else int(size)

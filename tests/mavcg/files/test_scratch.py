@@ -204,7 +204,7 @@ def limited(words: Sequence[str], folder: Path, environment: dict[str, str], fil
     done = subprocess.run(
         command(*words),
         cwd=folder,
-        env=environment,
+        env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},  # which would be cut off (tests/mavcg/file_limit.py)
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)),
@@ -223,6 +223,7 @@ def test_a_file_that_becomes_too_large_is_named_with_its_size(tmp_path: Path) ->
         capture_output=True,
         text=True,
         check=True,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # which would be cut off (tests/mavcg/file_limit.py)
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
     )
 

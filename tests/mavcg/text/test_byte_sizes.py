@@ -19,6 +19,7 @@ from mavcg.text.byte_sizes import parse_bytes
         ("1e6", None),
         ("٤MB", None),
         ("9" * 400, None),
+        ("9" * 305 + "GiB", None),
     ],
 )
 def test_sizes_are_read_with_their_units(text: str, size: int | None) -> None:
