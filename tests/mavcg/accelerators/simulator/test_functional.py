@@ -106,6 +106,13 @@ def test_damaged_programs_end_alike_in_both_simulators(program_seed: int, seed: 
     assert_same(damaged(program, random.Random(seed)), random_inputs(graph, seed))
 
 
+def test_a_program_without_an_end_is_refused_by_both_simulators() -> None:
+    graph, program = made(0)
+    endless = replace(program, instructions=program.instructions[:-1])
+
+    assert "the code ends without misc.end" in assert_same(endless, random_inputs(graph, 0))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("program_seed", range(100, 110))
 def test_thousands_of_damaged_programs(program_seed: int) -> None:
