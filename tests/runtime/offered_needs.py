@@ -1,4 +1,4 @@
-"""What a machine offers as the words that the selector compares, and answers of the selector."""
+"""Features of a machine as the words that the selector compares, and the answers of the selector."""
 
 import subprocess
 from collections.abc import Callable, Iterator

@@ -29,7 +29,7 @@ from tests.kernels.emulated_steps import EmulatedNode, compiled, emulated_node, 
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Array]]:
-    """What the kernels of an in-order and of an out-of-order core give for every case."""
+    """Results of every case, by the kernels of an in-order and of an out-of-order core."""
     numbers = range(len(CASES) + len(TRANSPOSED))
     nodes, folder = [case(number)[0] for number in numbers], tmp_path_factory.mktemp("half")
     return {machine.name: run_emulated(nodes, machine, folder / machine.name) for machine in (LITTLE, BIG)}

@@ -1,4 +1,4 @@
-"""What a model build loads: the tiling, nothing of the accelerators."""
+"""A model build loads the modules of the tiling, and none of the accelerators."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a process keeps of something that it does a thousand times."""
+"""Resident memory that a process keeps after it has done something a thousand times."""
 
 import gc
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def kept_kib(run_once: Callable[[], object]) -> int:
-    """How many KiB more a process holds after a thousand runs than after the first two hundred."""
+    """Return the KiB that a process holds more after a thousand runs than after the first two hundred."""
     for _ in range(200):
         run_once()
     gc.collect()

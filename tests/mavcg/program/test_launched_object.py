@@ -1,4 +1,4 @@
-"""What `mavcg launch` keeps of a command: its target, and flags that the code around versions needs."""
+"""`mavcg launch` keeps the target of a command, and the flags that the code around versions needs."""
 
 from pathlib import Path
 from typing import Any

@@ -255,7 +255,7 @@ def test_a_profile_says_what_is_hot_and_is_ranked_once(
 
 @pytest.mark.long
 def test_in_process_and_as_a_command_are_one(project: Path, run_program: Any) -> None:
-    """What main() does for speed, without the option parser, is what the verb does."""
+    """main(), which skips the option parser for speed, does the same as the verb."""
     ended = run_program(*LAUNCH, "gcc", "-c", "hot.c", cwd=project)
     assert ended.status == 0 and "mavcg: hot.o: dot (generic" in ended.stderr
     assert run(["launch", "gcc", "-c", "cold.c"]) == 0

@@ -72,7 +72,7 @@ def assert_names_compute(blas: ctypes.CDLL, letter: str, fortran: Iterable[str],
 
 
 def assert_nan_follows_the_reference(blas: ctypes.CDLL, letter: str, size: int) -> None:
-    """Where a scalar is 0 nothing is read of what it multiplies; elsewhere NaN times 0 is NaN."""
+    """A scalar of 0 keeps its operand from being read, NaN or not; any other product of NaN and 0 is NaN."""
     p = Product(letter, False, False, size, size, size, 1.0, 0.0)
     a, b, c = p.matrices()
     nan, bad = np.full_like(c, np.nan), given(letter, np.full(a.shape, np.nan))

@@ -1,4 +1,4 @@
-"""What instructions are: their classes, roles and names; what is no instruction, and has no effects, is refused."""
+"""Classes, roles and names of instructions; wrong operands are refused, unknown ones have no effects."""
 
 from __future__ import annotations
 
