@@ -63,6 +63,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
     if folder.is_file():
         raise MavcgError(f"-o {folder}: is a file; name a folder, in which each board gets a folder")
     made = library_options(replace(options, cores=None, calibrate=None))  # the loop above refuses them
+    made = replace(made, bounded=True)
     selection = selection_options(options)
     requests = []
     for board in names:

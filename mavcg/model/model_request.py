@@ -8,6 +8,7 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.choose.algorithms.questions import ModelQuestion
 from mavcg.choose.algorithms.strategies import ENGINE
 from mavcg.choose.bands.banded_range import AUTO
+from mavcg.choose.lengths.sampled_graphs import SampledGraphs
 from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.cost.board_model import board_model, with_half_arithmetic
 from mavcg.graph import Graph
@@ -33,19 +34,20 @@ class ModelRequest:
 
     shapes: of inputs with free dimensions, by name. sizes: shapes of each size, for a library of several sizes; the
     first is also in shapes. bounds: shapes with a bounded dimension; those of its longest length are in shapes.
-    threads: default of a context; 0: the number predicted to be fastest on the board among the context's CPUs.
-    board: for whose caches the kernels are tiled; None: typical caches of their cores. max_error: largest error
-    of an algorithm relative to its largest sum before the activation; 0: sums by definition. strategy: of selection, as
-    in --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of packed weights.
-    max_arena_bytes: limit of a context's buffers. depth_first: "auto", "on" or "off": whether layers
-    are computed by bands of rows for speed, on a board (choose/bands/choose_bands.py). strip: drop local symbols of
-    the library. weights: of a Caffe network; None for the file beside the model. aar: path of an Android archive to
-    write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
-    as a graph if it was not read from the file; the file is then used for its name and hash only. precision: of
-    arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION. calibration: the inputs on
-    which errors are measured. stored_weights: f16 or bf16: type in which weights lie in memory where that is predicted
-    to save time; "": their own. levels: of LEVELS, the feature levels of cores that get versions (kernel_levels.py).
-    states: patterns INPUT=OUTPUT of tensors that stay in a context between runs (passes/graph/states.py).
+    threads: default of a context; 0: the number predicted to be fastest on the board among the context's CPUs. board:
+    for whose caches the kernels are tiled; None: typical caches of their cores. max_error: largest error of an
+    algorithm relative to its largest sum before the activation; 0: sums by definition. strategy: of selection, as in
+    --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of packed weights. max_arena_bytes:
+    limit of a context's buffers. depth_first: "auto", "on" or "off": whether layers are computed by bands of rows for
+    speed, on a board (choose/bands/choose_bands.py). strip: drop local symbols of the library. weights: of a Caffe
+    network; None for the file beside the model. aar: path of an Android archive to write. image_rows: every kernel that
+    can works by rows of the image, for programs by parts of rows. graph, or sampled with a bounded dimension: the model
+    as a graph, or graphs, if it was not read from the file, which is then used for its name and hash only. precision:
+    of arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION. calibration: the inputs
+    on which errors are measured. stored_weights: f16 or bf16: type in which weights lie in memory where that is
+    predicted to save time; "": their own. levels: of LEVELS, the feature levels of cores that get versions
+    (kernel_levels.py). states: patterns INPUT=OUTPUT of tensors that stay in a context between runs
+    (passes/graph/states.py).
     """
 
     model: Path
@@ -77,6 +79,7 @@ class ModelRequest:
     levels: str = MODELLED_LEVELS
     states: tuple[str, ...] = ()
     bounds: BoundedShapes | None = None
+    sampled: SampledGraphs | None = None
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,8 @@ def parse_shapes(texts: Sequence[str], ignore_declared: bool = False) -> GivenSh
     """
     if parse_bounds(texts) is not None:
         raise MavcgError(
-            f"--shape {' '.join(texts)}: a range is a bounded dimension, which only `mavcg build MODEL` takes, for one "
-            "board; give one length"
+            f"--shape {' '.join(texts)}: a range is a bounded dimension, which only `mavcg build MODEL` takes; give "
+            "one length"
         )
     sizes = parse_sizes(texts)
     if len(sizes) > 1:

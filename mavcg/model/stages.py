@@ -207,7 +207,8 @@ LAY_OUT: tuple[Stage, ...] = (
 )
 STAGES = (*CHOOSE, choose_bands, *LAY_OUT)
 # Of a library of any length: no bands, whose rows would lie in another order than indices.
-ANY_LENGTH = (lower_for_lengths, *LAY_OUT, count_lengths_of)
+LAY_OUT_LENGTHS: tuple[Stage, ...] = (*LAY_OUT, count_lengths_of)
+ANY_LENGTH = (lower_for_lengths, *LAY_OUT_LENGTHS)
 
 
 def run_stages(plan: Plan, context: PlanContext, stages: Sequence[Stage] = STAGES) -> Plan:
@@ -229,7 +230,7 @@ def plan_model(request: ModelRequest, name: str, progress: Progress) -> Plan:
     context = plan_context(request, progress)
     if request.bounds is not None:
         progress(f"reading {request.model.name}, {request.bounds}")
-        sampled = read_sampled_graphs(request, request.bounds, name)
+        sampled = request.sampled or read_sampled_graphs(request, request.bounds, name)
         plan = Plan(sampled.graphs[0], context.board.machines, lengths=sampled)
         return run_stages(plan, context, ANY_LENGTH)
     progress(f"reading {request.model.name}")

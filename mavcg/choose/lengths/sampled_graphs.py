@@ -6,7 +6,7 @@ become operators excepted (length_numbers.py).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, distances, sample_of, windows_by_origin
 from mavcg.choose.lengths.length_numbers import with_length_inputs
@@ -63,7 +63,18 @@ def sampled_graphs(read: ReadGraph, dimensions: Sequence[Dimension]) -> SampledG
     axes = axis_counts(most, seen, _input_axes(graphs, samples, dimensions), comparison.refusal)
     comparison.check_copies(seen, axes)
     _check_states(graphs, dimensions)
-    return SampledGraphs(tuple(dimensions), tuple(graphs), samples, axes, windows_by_origin(most, axes))
+    shared = (most, *(_with_constants_of(graph, most) for graph in graphs[1:]))
+    return SampledGraphs(tuple(dimensions), shared, samples, axes, windows_by_origin(most, axes))
+
+
+def _with_constants_of(graph: Graph, most: Graph) -> Graph:
+    """Return a graph with the arrays of another one where they are equal, so that weights are in memory once."""
+    constants = dict(graph.constants)
+    for name, own in graph.constants.items():
+        array = most.constants.get(name, own)
+        if (own.dtype, own.shape) == (array.dtype, array.shape) and own.tobytes() == array.tobytes():
+            constants[name] = array
+    return replace(graph, constants=constants)
 
 
 def _input_axes(

@@ -25,8 +25,9 @@ from mavcg.lab.farm.library_tasks import (
 )
 from mavcg.lab.jobs.engine import Engine
 from mavcg.lab.jobs.sources_digest import compiler_digest
-from mavcg.model.model_request import ModelRequest
-from mavcg.model.reading import file_graph
+from mavcg.model.model_request import ModelRequest, plan_context
+from mavcg.model.reading import file_graph, read_sampled_graphs
+from mavcg.model.stages import keeps_loops
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.made_with import made_with
 
@@ -131,15 +132,22 @@ def library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[
     tasks: list[LibraryTask] = []
     build = secrets.token_hex(8)
     for number, request in enumerate(requests):
-        key = (request.model, repr(request.shapes), request.weights)
+        loops = keeps_loops(plan_context(request, progress))  # as a single build for this board reads it
+        key = (request.model, repr(request.shapes), repr(request.bounds), request.states, request.weights, loops)
         if key not in of_model:
             progress(f"reading {request.model.name}")
-            own = replace(request, graph=file_graph(request))
-            of_model[key] = LibraryTask(number, build, own, made_with(request.model))
+            of_model[key] = LibraryTask(number, build, _read_model(request, loops), made_with(request.model))
         first = of_model[key]
-        own = replace(request, graph=first.request.graph, workers=1, weights=None)
+        own = replace(request, graph=first.request.graph, sampled=first.request.sampled, workers=1, weights=None)
         tasks.append(LibraryTask(number, build, own, first.facts))
     return tasks
+
+
+def _read_model(request: ModelRequest, loops: bool) -> ModelRequest:
+    """Return a request with its model's graph, or those for a sample of lengths. Raises: as import_model."""
+    if request.bounds is None:
+        return replace(request, graph=file_graph(request, loops))
+    return replace(request, sampled=read_sampled_graphs(request, request.bounds, library_stem(request.output)))
 
 
 def _kept_objects(ir: Sequence[EmittedModule], store: EntryStore) -> tuple[dict[str, bytes], list[EmittedModule]]:

@@ -44,7 +44,7 @@ class LibraryTask:
     """A library to be built.
 
     number, build: identify it among those of this build, and of other builds on the same workers. request: with the
-    graph, so that workers do not read the model's file. facts: "made_with" of the model's file.
+    graph or the sampled ones, so that workers do not read the model's file. facts: "made_with" of the model's file.
     """
 
     number: int
@@ -185,7 +185,7 @@ def _refuse_paths(request: ModelRequest) -> None:
     """Raise MavcgError for a request by which a worker would read or write files other than its own."""
     _plain_name(request.output.name)
     of_files = (request.aar, request.weights, request.calibration.folder, request.db if is_worker() else None)
-    if request.graph is None or any(path is not None for path in of_files):
+    if (request.graph or request.sampled) is None or any(path is not None for path in of_files):
         raise MavcgError(f"{request.output.name}: workers read and write no files; send the graph alone")
 
 

@@ -21,6 +21,7 @@ from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
 from mavcg.lab.jobs.sources_digest import worker_digest
 from mavcg.model.model_request import ModelRequest
+from mavcg.model.reading import file_graph
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster
@@ -225,3 +226,25 @@ def test_workers_of_a_scheduler_killed_in_each_stage(tiny: Path, tmp_path: Path)
         done = build_farm(two_requests(tiny, tmp_path / "killed"), ending, NOTHING_KEPT)
 
     assert ending.kills == 3 and built_files(done) == alone
+
+
+def test_a_recurrent_layer_is_a_loop_as_in_a_single_build(tmp_path: Path) -> None:
+    """Unrolled, its library would have other bytes."""
+    onnx = pytest.importorskip("onnx")
+    value, rng = onnx.helper.make_tensor_value_info, np.random.default_rng(0)
+    arrays = {name: rng.standard_normal((1, 12, n)).astype(np.float32) for name, n in (("w", 3), ("r", 4))}
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("GRU", ["x", "w", "r"], ["y"], hidden_size=4)],
+        "g",
+        [value("x", 1, [9, 1, 3])],
+        [value("y", 1, [9, 1, 1, 4])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), tmp_path / "m.onnx")
+    requests = two_requests(tmp_path / "m.onnx", tmp_path)
+    (one, two) = farm.library_tasks([requests[0], replace(requests[1], depth_first="on")], lambda message: None)
+
+    assert one.request.graph is not None and two.request.graph is not None
+    assert any(node.op == "loop_state" for node in one.request.graph.nodes)
+    assert str(one.request.graph) == str(file_graph(requests[0], loops=True))
+    assert str(two.request.graph) == str(file_graph(requests[1], loops=False))  # by rows, in no loop
