@@ -1,5 +1,7 @@
-"""One package of the corpus by one compiler: as it is, and under `mavcg launch` with the profile of its own work."""
+"""One package of the corpus by one compiler: as it is, under `mavcg launch` with the profile of its own work, and with
+objects of `mavcg build`."""
 
+import datetime
 import hashlib
 import re
 import resource
@@ -13,16 +15,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.corpus.packages import Package, unpack
-from bench.corpus.ways import Way, environment, processors, ways, write_tools
+from bench.corpus.rows import EQUAL, NOT_TRIED, Row
+from bench.corpus.ways import BUILD, LAUNCH, PLAIN, Way, environment, processors, ways, write_tools
+from bench.record import commit
 from mavcg.errors import MavcgError
 from mavcg.files.child_python import commands_folder
 from mavcg.files.scratch import scratch_folder
+from mavcg.objects.inspection import loaded_bytes
+from mavcg.program.launch_log import VARIABLE, read_log
 
 SECONDS = 1800  # that a command may take
 THRESHOLD = 2.0  # percent of the time that makes a function hot
 ROUNDS = 5  # of times, interleaved
+BUILDING = "build"  # what a command does whose messages are its output
+FAULT = "a fault of mavcg"  # in the line of `mavcg launch` about one
+OBJECTS = "objects"  # file in a trial's folder: paths of objects for `mavcg build`, within the package's
 _GROWTH = re.compile(r"growth (?P<percent>-?\d+) % \((?P<before>\d+) to (?P<after>\d+) bytes")
-EQUAL = "equal"
 
 
 @dataclass(frozen=True)
@@ -36,25 +44,18 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Row:
-    """The outcome of a package by a way.
+class Trial:
+    """Folders of a package's trial: the one with its builds, the one of its profile and logs, the inputs."""
 
-    verdict: EQUAL if both builds' programs give the same bytes on all processors, and the package's own tests pass;
-    else what differs or failed, or "not tried: " and why. files: objects with versions. bytes_before, bytes_after:
-    their code. plain_s, launch_s: CPU time of the builds. gain: the work's time without versions over that with them,
-    None where not measured.
-    """
+    scratch: Path
+    folder: Path
+    data: Path
+    timed: bool
 
-    package: str
-    version: str
-    way: str
-    verdict: str
-    files: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    plain_s: float = 0.0
-    launch_s: float = 0.0
-    gain: float | None = None
+    @property
+    def log(self) -> Path:
+        """The log of objects that got versions under `mavcg launch`."""
+        return self.scratch / "launched.log"
 
 
 class _Failed(Exception):
@@ -62,77 +63,101 @@ class _Failed(Exception):
 
 
 def try_package(package: Package, way: Way, folder: Path, data: Path, timed: bool) -> Row:
-    """Build a package twice and compare. folder: the package's, with its profile once that is made. data: the inputs.
-    timed: also measure the work."""
-    version = ""
+    """Build a package as it is, under `mavcg launch` and with objects of `mavcg build`, and compare.
+
+    folder: the package's, with its profile once that is made; the builds' logs go there. data: the inputs. timed: also
+    measure builds and work.
+    """
+    row = Row(package.source, "", way.name, "", date=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", commit=commit())
     try:
         with scratch_folder("corpus") as scratch:
-            version = unpack(package, scratch / "plain")
-            shutil.copytree(scratch / "plain", scratch / "launch", symlinks=True)
+            row = replace(row, version=unpack(package, scratch / "plain"))
+            for tool in (LAUNCH, BUILD):
+                shutil.copytree(scratch / "plain", scratch / tool, symlinks=True)
             profile = folder / "profile.json"
             if not profile.exists():
                 _profile(package, profile, data)
-            plain = _build(package, way, scratch / "plain", data, None)
-            config = scratch / "mavcg.toml"
             hot = f'[build]\nprofile = "{profile}"\nthreshold = {THRESHOLD}\n'
-            config.write_text(hot + way.target, encoding="utf-8")
-            launched = _build(package, way, scratch / "launch", data, config)
-            (folder / f"{way.name}.log").write_text(launched.log, encoding="utf-8")
-            verdict = _compare(package, way, plain, launched)
-            gain = _gain(package, plain, launched) if timed and not way.arm and verdict == EQUAL else None
+            (scratch / "mavcg.toml").write_text(hot + way.target, encoding="utf-8")
+            return _tried(package, way, Trial(scratch, folder, data, timed), row)
     except MavcgError as error:
-        return Row(package.source, version, way.name, f"not tried: {error}")
+        return replace(row, verdict=f"{NOT_TRIED}{error}")
     except _Failed as error:
-        return Row(package.source, version, way.name, str(error))
+        return replace(row, verdict=str(error))
+
+
+def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
+    """Build a package that is unpacked thrice, and compare the programs; returns its row. Raises: _Failed."""
+    plain = _build(package, way, trial, PLAIN)
+    right = _work(package, plain, processors(way)[0])
+    if package.check and not way.arm:
+        _run(package.check, plain, "check of the plain build")
+    launched = _build(package, way, trial, LAUNCH)
+    objects = [entry.object for entry in read_log(trial.log)]
+    (trial.scratch / OBJECTS).write_text(
+        "".join(f"{Path(path).relative_to(launched.folder)}\n" for path in objects), encoding="utf-8"
+    )
     grown = list(_GROWTH.finditer(launched.log))
-    return Row(
-        package.source,
-        version,
-        way.name,
-        verdict,
+    row = replace(
+        row,
+        verdict=_compare(package, way, right, launched),
         files=len(grown),
         bytes_before=sum(int(match["before"]) for match in grown),
         bytes_after=sum(int(match["after"]) for match in grown),
-        plain_s=round(plain.cpu_s, 1),
-        launch_s=round(launched.cpu_s, 1),
-        gain=gain,
     )
+    if trial.timed:
+        row = replace(row, plain_s=round(plain.cpu_s, 1), launch_s=round(launched.cpu_s, 1))
+        row = replace(row, gain=_gain(package, plain, launched) if not way.arm and row.verdict == EQUAL else None)
+    try:
+        built = _build(package, way, trial, BUILD)
+        verdict = _compare(package, way, right, built)
+    except _Failed as error:
+        return replace(row, build_verdict=str(error))
+    code = sum(loaded_bytes(built.folder / Path(path).relative_to(launched.folder)) for path in objects)
+    return replace(row, build_verdict=verdict, build_bytes=code)
 
 
 def _profile(package: Package, path: Path, data: Path) -> None:
     """Write the profile of a package's work on this machine. An emulator cannot be profiled, so builds for AArch64 take
     their hot functions from here, too."""
     with scratch_folder("corpus") as scratch:
-        unpack(package, scratch / "plain")
-        built = _build(package, next(iter(ways().values())), scratch / "plain", data, None)
+        unpack(package, scratch / PLAIN)
+        built = _build(package, next(iter(ways().values())), Trial(scratch, path.parent, data, False), PLAIN)
         command = [str(commands_folder() / "mavcg"), "profile", "--board", "host", "-o", str(path), "--", "sh", "-c"]
         _run(shlex.join([*command, package.work]), built, "profile")
 
 
-def _build(package: Package, way: Way, folder: Path, data: Path, config: Path | None) -> Built:
-    """Build a package. config: the mavcg.toml of `mavcg launch`; None: the compiler alone."""
-    tools, out = folder.with_name(f"{folder.name}-tools"), folder.with_name(f"{folder.name}-out")
-    write_tools(way, tools, launched=config is not None)
+def _build(package: Package, way: Way, trial: Trial, tool: str) -> Built:
+    """Build a package in the trial's folder of this name, by the compiler alone, LAUNCH or BUILD. Raises: _Failed, also
+    for a build that met a fault of mavcg, which leaves the compiler's object."""
+    folder = trial.scratch / tool
+    tools, out = folder.with_name(f"{tool}-tools"), folder.with_name(f"{tool}-out")
+    write_tools(way, tools, tool)
     out.mkdir()
-    more = {"DATA": str(data), "OUT": str(out)} | ({"MAVCG_CONFIG": str(config)} if config else {})
+    more = {"DATA": str(trial.data), "OUT": str(out)}
+    if tool != PLAIN:
+        trial.log.touch()
+        more |= {"MAVCG_CONFIG": str(trial.scratch / "mavcg.toml"), VARIABLE: str(trial.log)}
+        more |= {"CORPUS_FOLDER": str(folder), "CORPUS_OBJECTS": str(trial.scratch / OBJECTS)}
     variables = environment(way, tools, more)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     built = Built(folder, variables, 0.0, "")
-    log = _run(package.build, built, "build").decode(errors="replace")
+    log = _run(package.build, built, BUILDING).decode(errors="replace")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    (trial.folder / f"{way.name}-{tool}.log").write_text(log, encoding="utf-8")
+    if fault := next((line for line in log.splitlines() if FAULT in line), ""):
+        raise _Failed(f"{tool}: {fault.strip()[:160]}")
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return replace(built, cpu_s=spent, log=log)
 
 
-def _compare(package: Package, way: Way, plain: Built, launched: Built) -> str:
-    """Run the work of both builds on each processor, then the package's tests. Returns: the verdict."""
-    right = _work(package, plain, processors(way)[0])
+def _compare(package: Package, way: Way, right: str, built: Built) -> str:
+    """Run the work of a build on each processor, then the package's tests. Returns: the verdict. right: a digest."""
     for processor in processors(way):
-        if _work(package, launched, processor) != right:
+        if _work(package, built, processor) != right:
             return f"differs {processor.get('QEMU_CPU', 'here')}"
     if package.check and not way.arm:
-        _run(package.check, plain, "check of the plain build")
-        _run(package.check, launched, "check")
+        _run(package.check, built, "check")
     return EQUAL
 
 
@@ -160,7 +185,7 @@ def _gain(package: Package, plain: Built, launched: Built) -> float:
 
 def _run(command: str, built: Built, what: str, more: Mapping[str, str] | None = None) -> bytes:
     """Run a command of a shell. Returns: its output, for a build with that to stderr. Raises: _Failed."""
-    both = subprocess.STDOUT if what == "build" else subprocess.PIPE
+    both = subprocess.STDOUT if what == BUILDING else subprocess.PIPE
     variables = {**built.environment, **(more or {})}
     try:
         done = subprocess.run(

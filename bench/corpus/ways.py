@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.record import ROOT
 from mavcg.files.child_python import commands_folder
 from mavcg.toolchain.zig import zig_program
 
+PLAIN, LAUNCH, BUILD = "plain", "launch", "build"  # how a package is built
 TRIPLE = "aarch64-linux-gnu"
 SYSROOT = Path("/usr") / TRIPLE
 EMULATOR = "qemu-aarch64"
@@ -60,11 +62,16 @@ def ways() -> Mapping[str, Way]:
     return {way.name: way for way in found}
 
 
-def write_tools(way: Way, folder: Path, launched: bool) -> None:
-    """Write cc, c++, ar and ranlib of a way into a new folder: scripts, as builds want a compiler in one word."""
+def write_tools(way: Way, folder: Path, tool: str) -> None:
+    """Write cc, c++, ar and ranlib of a way into a new folder: scripts, as builds want a compiler in one word.
+
+    tool: PLAIN, LAUNCH or BUILD, for which bench.corpus.replaced runs the compiler.
+    """
     folder.mkdir(parents=True)
-    launch = (str(commands_folder() / "mavcg"), "launch") if launched else ()
-    for name, words in (("cc", launch + way.c), ("c++", launch + way.cxx), ("ar", way.ar), ("ranlib", way.ranlib)):
+    commands = commands_folder()
+    replaced = ("env", f"PYTHONPATH={ROOT}", str(commands / "python"), "-P", "-m", "bench.corpus.replaced")
+    before = {PLAIN: (), LAUNCH: (str(commands / "mavcg"), "launch"), BUILD: replaced}[tool]
+    for name, words in (("cc", before + way.c), ("c++", before + way.cxx), ("ar", way.ar), ("ranlib", way.ranlib)):
         (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
         (folder / name).chmod(0o755)
 

@@ -13,7 +13,7 @@ ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and "python 
 # Started by another bench, in a process or an emulator of their own.
 STARTED = {
     *("bench.arm_ncnn_run", "bench.arm_peers_run", "bench.blas_worker", "bench.decoder_worker", "bench.worker"),
-    "bench.torch_models",
+    *("bench.corpus.replaced", "bench.torch_models"),
 }
 
 

@@ -9,22 +9,23 @@ import pytest
 from bench.corpus import packages
 from bench.corpus.inputs import write_inputs
 from bench.corpus.packages import Package, read_packages
-from bench.corpus.trial import EQUAL, try_package
+from bench.corpus.rows import EQUAL
+from bench.corpus.trial import try_package
 from bench.corpus.ways import ways
 from mavcg.errors import MavcgError
 
 SOURCE = """\
 #include <stdio.h>
-__attribute__((noinline)) static unsigned mix(const unsigned char *text, long count) {
+__attribute__((noinline)) static unsigned mix(const unsigned char *text, long count, unsigned round) {
     unsigned sum = 0;
-    for (long i = 0; i < count; i++) sum = sum * 31 + text[i];
+    for (long i = 0; i < count; i++) sum += text[i] * 31u ^ round;
     return sum;
 }
 int main(void) {
     static unsigned char text[1 << 20];
     for (long i = 0; i < 1 << 20; i++) text[i] = (unsigned char)(i * 7);
     unsigned sum = 0;
-    for (int round = 0; round < 200; round++) sum += mix(text, 1 << 20);
+    for (unsigned round = 0; round < 900; round++) sum += mix(text, 1 << 20, round);
     printf("%u\\n", sum);
     return 0;
 }
@@ -42,7 +43,9 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(packages, "source_tarball", lambda _: tmp_path / "own_1.0.orig.tar.gz")
     write_inputs(tmp_path / "data")
     (tmp_path / "own").mkdir()
-    return lambda package, way: try_package(package, ways()[way], tmp_path / "own", tmp_path / "data", timed=False)
+    return lambda package, way, timed=False: try_package(
+        package, ways()[way], tmp_path / "own", tmp_path / "data", timed
+    )
 
 
 @pytest.mark.long
@@ -51,11 +54,12 @@ def test_a_package_is_equal_and_has_versions(tried: Any, way: str, perf: str) ->
     if way not in ways():
         pytest.skip(f"no {way} here")
 
-    row = tried(Package("own", BUILD, "$RUN ./own", check="test -x own"), way)
+    row = tried(Package("own", BUILD, "$RUN ./own", check="test -x own"), way, timed=True)
 
-    assert row.verdict == EQUAL, row
+    assert row.verdict == row.build_verdict == EQUAL, row
     assert row.version == "1.0" and row.files == 1 and row.bytes_after > row.bytes_before
-    assert row.launch_s > row.plain_s > 0
+    assert row.build_bytes > row.bytes_before
+    assert row.launch_s > 0 and row.plain_s > 0 and (row.gain is None) == way.endswith("aarch64")
 
 
 @pytest.mark.long
