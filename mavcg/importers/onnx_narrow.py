@@ -5,6 +5,8 @@ has the type's name. Casts and quantisations to it round or wrap as ONNX says; o
 do not round their results. What a run reads and returns are the bits of floats, as u16 or u8, and integers as i8 or u8,
 one in a byte.
 
+float8e8m0 has powers of two alone, from 2^-127 to 2^127, and NaN; scales of blocks are of it.
+
 Source: ONNX's "Float stored in 8 bits", "4 bit integer types" and operators Cast and QuantizeLinear.
 """
 
@@ -51,6 +53,7 @@ def _rows() -> list[tuple[str, int, Any, int, str, str]]:
         ("uint4", 21, ml_dtypes.uint4, 4, "u8", "u8"),
         ("int4", 22, ml_dtypes.int4, 4, "i8", "i8"),
         ("float4e2m1", 23, ml_dtypes.float4_e2m1fn, 4, "f32", "u8"),
+        ("float8e8m0", 24, ml_dtypes.float8_e8m0fnu, 8, "f32", "u8"),
         ("uint2", 25, ml_dtypes.uint2, 2, "u8", "u8"),
         ("int2", 26, ml_dtypes.int2, 2, "i8", "i8"),
     ]
@@ -60,6 +63,8 @@ NARROW: Mapping[str, NarrowType] = {
     row[0]: NarrowType(row[0], row[1], np.dtype(row[2]), row[3], row[4], row[5]) for row in _rows()
 }
 BY_NUMBER: Mapping[int, NarrowType] = {type.number: type for type in NARROW.values()}
+POWERS = "float8e8m0"
+ROUNDINGS = ("up", "down", "nearest")  # to powers of two: upwards, downwards, to the nearest one, upwards between two
 _NAMES = {type.dtype: type.name for type in NARROW.values()}
 Add = Callable[..., Value]  # (operator, inputs.., attributes..) -> result
 
@@ -111,8 +116,10 @@ def to_bits(emitter: Emitter, x: Value, type: NarrowType, origin: str) -> Value:
 
     if type.name == "bfloat16":
         return add("bitcast", add("cast", x, to="bf16"), to="u16")
-    form = _form(type)
     x = _round_values(add, x, type, saturate=True) if x.narrow != type.name else x
+    if type.name == POWERS:  # the exponent of f32, in which 2^-127 is denormal, and NaN has the largest one
+        return add("cast", _exponent(add, add("abs", x)), to="u8")
+    form = _form(type)
     size = add("abs", x)
     negative = add("less", add("bitcast", x, to="i32"), _i32(0))
     # A normal number has its exponent, with another bias, and the first bits of its fraction; subnormal ones are
@@ -131,11 +138,14 @@ def to_bits(emitter: Emitter, x: Value, type: NarrowType, origin: str) -> Value:
     return add("cast", signed, to="u8")
 
 
-def cast_narrow(add: Add, x: Value, type: NarrowType, saturate: bool = True) -> Value:
-    """Return values cast to a type, as ONNX's Cast does: floats rounded to nearest even, integers by their low bits."""
+def cast_narrow(add: Add, x: Value, type: NarrowType, saturate: bool = True, rounding: str = "up") -> Value:
+    """Return values cast to a type, as ONNX's Cast does: floats rounded to nearest even, integers by their low bits.
+
+    rounding: of float8e8m0, one of ROUNDINGS.
+    """
     if type.is_float:
         wide = x if x.dtype == "f32" else add("cast", x, to="f32")
-        return replace(_round_values(add, wide, type, saturate), narrow=type.name)
+        return replace(_round_values(add, wide, type, saturate, rounding), narrow=type.name)
     whole = x if x.dtype == "i32" else add("cast", x, to="i32")
     top = 1 << (type.bits - 1) if type.values == "i8" else 0
     low = add("and", add("add", whole, _i32(top)), _i32((1 << type.bits) - 1))
@@ -171,14 +181,16 @@ def _form(type: NarrowType) -> _Form:
     return _Form(info.nmant, least, 1 - least, float(info.max), nan, inf, not type.name.endswith("uz"))
 
 
-def _round_values(add: Add, x: Value, type: NarrowType, saturate: bool) -> Value:
+def _round_values(add: Add, x: Value, type: NarrowType, saturate: bool, rounding: str = "up") -> Value:
     """Return the nearest values of a float type as f32, to even between two."""
     if type.name == "bfloat16":
         return add("cast", add("cast", x, to="bf16"), to="f32")
+    if type.name == POWERS:
+        return _round_to_power(add, x, saturate, rounding)
     form = _form(type)
     size = add("abs", x)
     # The step between numbers of an exponent is a power of two, so that quotient and product are exact.
-    exponent = add("sub", add("div", add("bitcast", size, to="i32"), _i32(1 << 23)), _i32(127))
+    exponent = add("sub", _exponent(add, size), _i32(127))
     field = add("add", add("max", exponent, _i32(form.least)), _i32(127 - form.fraction))
     step = add("bitcast", add("mul", field, _i32(1 << 23)), to="f32")
     made = add("mul", add("round", add("div", x, step)), step)
@@ -191,6 +203,32 @@ def _round_values(add: Add, x: Value, type: NarrowType, saturate: bool) -> Value
         if form.infinity is None:
             made = add("where", add("equal", size, _f32(np.inf)), beyond, made)
     return made if form.nan is not None else add("where", add("equal", x, x), made, _f32(0.0))
+
+
+def _exponent(add: Add, size: Value) -> Value:
+    """Return the exponent's field of f32 numbers that are not negative, i32: 0 of denormal ones, 255 of NaN."""
+    return add("div", add("bitcast", size, to="i32"), _i32(1 << 23))
+
+
+def _round_to_power(add: Add, x: Value, saturate: bool, rounding: str) -> Value:
+    """Return powers of two for f32 numbers: 2^-127 to 2^127, and NaN for NaN and numbers below 0.
+
+    saturate: what is outside becomes the least or the largest, else NaN. rounding: one of ROUNDINGS.
+    """
+    least, most = _f32(2.0**-127), _f32(2.0**127)
+    inside = add("min", add("max", x, least), most)
+    # Denormal numbers too: the only power among them has half of the fraction's bits, as the next one has with the bit
+    # above; so twice the number is normal, and has the same fraction.
+    half = add("less", inside, _f32(2.0**-126))
+    scaled = add("where", half, add("mul", inside, _f32(2.0)), inside)
+    bits = add("bitcast", scaled, to="i32")
+    # What is added reaches the next power from every fraction, from its half on, or never.
+    bits = add("add", bits, _i32({"up": (1 << 23) - 1, "nearest": 1 << 22, "down": 0}[rounding]))
+    field = add("mul", add("div", bits, _i32(1 << 23)), _i32(1 << 23))
+    power = add("bitcast", field, to="f32")
+    made = add("where", half, add("mul", power, _f32(0.5)), power)
+    kept = add("greater_equal", x, _f32(0.0)) if saturate else add("equal", inside, x)
+    return add("where", kept, made, _f32(np.nan))
 
 
 def _i32(number: int) -> Value:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
-from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, cast_narrow
+from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, ROUNDINGS, NarrowType, cast_narrow
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.value import Value, constant
@@ -59,7 +59,7 @@ def cast(call: OnnxCall) -> Results:
     """Import Cast."""
     number = call.attr_int("to")
     if number in BY_NUMBER:
-        return cast_narrow(call.add, call.input(0), BY_NUMBER[number], call.attr_bool("saturate", True))
+        return _cast_narrow(call, BY_NUMBER[number])
     return call.cast(call.input(0), dtype_of(number, call.location))
 
 
@@ -67,8 +67,15 @@ def cast_like(call: OnnxCall) -> Results:
     """Import CastLike."""
     like = call.input(1)
     if like.narrow:
-        return cast_narrow(call.add, call.input(0), NARROW[like.narrow], call.attr_bool("saturate", True))
+        return _cast_narrow(call, NARROW[like.narrow])
     return call.cast(call.input(0), like.dtype)
+
+
+def _cast_narrow(call: OnnxCall, type: NarrowType) -> Value:
+    rounding = call.attr_str("round_mode", "up")
+    if rounding not in ROUNDINGS:
+        raise call.fail(f"round_mode {rounding!r}; there are {', '.join(ROUNDINGS)}")
+    return cast_narrow(call.add, call.input(0), type, call.attr_bool("saturate", True), rounding)
 
 
 def bit_cast(call: OnnxCall) -> Results:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.importers.onnx_narrow import NARROW, NarrowType
+from mavcg.importers.onnx_narrow import NARROW, POWERS, ROUNDINGS, NarrowType
 from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx")
 FLOATS = [type for type in NARROW.values() if type.is_float]
+ROUNDED = [type for type in FLOATS if type.name != POWERS]
 WHOLE = [type for type in NARROW.values() if not type.is_float]
 node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
 
@@ -53,7 +54,7 @@ def test_every_pattern_is_read_as_its_number_and_written_as_its_bits(type: Narro
     assert np.isnan(written[~kept].view(type.dtype).astype(np.float32)).all()
 
 
-@pytest.mark.parametrize("type", FLOATS, ids=lambda type: type.name)
+@pytest.mark.parametrize("type", ROUNDED, ids=lambda type: type.name)
 @given(st.lists(st.floats(width=32), min_size=1, max_size=20), st.booleans())
 def test_casts_round_to_nearest_even(
     tmp_path_factory: pytest.TempPathFactory, type: NarrowType, numbers: list[float], saturate: bool
@@ -73,6 +74,37 @@ def test_casts_round_to_nearest_even(
     if type.name == "float4e2m1":
         want = np.where(np.isnan(x), 0, want)
     np.testing.assert_array_equal(have, want)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@given(st.lists(st.floats(width=32), max_size=20), st.booleans())
+def test_casts_to_powers_of_two(
+    tmp_path_factory: pytest.TempPathFactory, rounding: str, numbers: list[float], saturate: bool
+) -> None:
+    """Each number beside the two powers around it, in double precision; midpoints, denormal numbers, both ends."""
+    powers = 2.0 ** np.array([-149, -148, -128, -127, -126, -125, -1, 0, 1, 126, 127])
+    near = [powers, powers * 1.5, powers * (1.5 - 2.0**-20), powers * 1.25, powers * (2 - 2.0**-23)]
+    edges = [0.0, np.inf, -np.inf, np.nan, -1.0, float(np.finfo(np.float32).max)]
+    x = np.concatenate([*near, edges, numbers]).astype(np.float32)
+    attributes = {"saturate": int(saturate), "round_mode": rounding}
+    made = cast(tmp_path_factory.mktemp("cast") / "m.onnx", 1, NARROW[POWERS].number, x, **attributes)
+
+    with np.errstate(all="ignore"):
+        inside = np.clip(x.astype(np.float64), 2.0**-127, 2.0**127)
+        below = 2.0 ** np.floor(np.log2(np.where(np.isnan(x), 1, inside)))
+        above = np.where(below < inside, 2 * below, below)
+        nearest = np.where(inside - below < above - inside, below, above)
+        want = {"up": above, "down": below, "nearest": nearest}[rounding]
+        outside = np.isnan(x) | (x < 0) | (not saturate) & (inside != x)
+    codes = np.where(outside, 255, np.log2(want) + 127).astype(np.uint8)
+    np.testing.assert_array_equal(made, codes)
+    bits = codes.view(ml_dtypes.float8_e8m0fnu).astype(np.float32)
+    np.testing.assert_array_equal(bits[~outside], want[~outside])
+
+
+def test_another_rounding_to_powers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MavcgError, match="round_mode 'sideways'; there are up, down, nearest"):
+        cast(tmp_path / "m.onnx", 1, NARROW[POWERS].number, np.ones(2, np.float32), round_mode="sideways")
 
 
 @pytest.mark.parametrize("type", WHOLE, ids=lambda type: type.name)
