@@ -9,7 +9,8 @@
 They come with the onnx package, which makes them when asked. A test is *passed*, *failed*, or *out of scope*: the
 importer refuses it as unsupported, and its words are the reason. A model whose shapes, axes or scales are inputs of the
 graph cannot be compiled as it is, since only a run would tell them: these inputs are put into the file as constants
-with the test's values, and the test is counted among those `with constants`.
+with the test's values, and the test is counted among those `with constants`. The elements of sequences are arguments
+of their own, whose shapes the build gets, as it gets those of inputs with free dimensions.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -41,7 +42,8 @@ from mavcg.importers.onnx_order import reads
 from mavcg.reference import run
 
 Run = Callable[..., Sequence[Array]]  # the graph's inputs -> its outputs
-Runner = Callable[[Path], Run]  # a model file -> what computes it; raises MavcgError where it is refused
+Shapes = Mapping[str, tuple[int, ...]]
+Runner = Callable[[Path, Shapes], Run]  # a model file, shapes of inputs -> what computes it; MavcgError: it is refused
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,9 @@ def as_test(array: Array, dtype: np.dtype[Any]) -> Array:
     return array.view(dtype) if narrow.is_float else array.astype(dtype)
 
 
-def reference_runner(path: Path) -> Run:
+def reference_runner(path: Path, shapes: Shapes) -> Run:
     """Return a function that imports the file and computes it by the NumPy definitions."""
-    graph = import_onnx(path)
+    graph = import_onnx(path, shapes)
     return lambda *arrays: graph.present(run(graph, *arrays))
 
 
@@ -88,16 +90,18 @@ def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
     """Run one test. folder: for its model file. Any error but a refusal counts as a failure."""
     values = {i.name: v for i, v in zip(case.model.graph.input, case.inputs, strict=False)}
     constants: tuple[str, ...] = ()
+    path = folder / f"{case.name}.onnx"
 
     def outcome(status: str, reason: str = "") -> Outcome:
         return Outcome(case.name, case.operators, status, reason.replace(str(path), path.name), constants)
 
-    path = folder / f"{case.name}.onnx"
+    if any(value is None for value in values.values()):
+        return outcome("out of scope", "an optional argument that a run leaves out; each has one")
     while True:
         model = with_constants(case.model, {name: values[name] for name in constants})
         path.write_bytes(model.SerializeToString())
         try:
-            computed = runner(path)
+            computed = runner(path, given_shapes(model, values))
             break
         except NeedsConstant as error:
             more = [n for n in inputs_behind(model, error.tensor) if isinstance(values.get(n), np.ndarray | np.generic)]
@@ -113,11 +117,29 @@ def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
         finally:
             path.unlink()
     try:
-        made = computed(*(as_run(v) for name, v in values.items() if name not in constants))
+        given = [value for name, value in values.items() if name not in constants]
+        made = computed(*(as_run(array) for array in tensors(given)))
     except Exception as error:
         return outcome("failed", f"{type(error).__name__}: {error}")
     reason = difference(made, case)
     return outcome("failed" if reason else "passed", reason)
+
+
+def tensors(values: Sequence[Any]) -> list[Any]:
+    """Return values with the elements of sequences in their place."""
+    return [array for value in values for array in (value if isinstance(value, list) else [value])]
+
+
+def given_shapes(model: Any, values: Mapping[str, Any]) -> Shapes:
+    """Return the shapes that a build needs: of inputs with free dimensions, and of the elements of sequences."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for info in model.graph.input:
+        value, dims = values[info.name], info.type.tensor_type.shape.dim
+        if isinstance(value, list):
+            shapes |= {f"{info.name}.{i}": array.shape for i, array in enumerate(value)}
+        elif any(not dim.HasField("dim_value") for dim in dims):
+            shapes[info.name] = value.shape
+    return shapes
 
 
 def with_constants(model: Any, values: dict[str, Array]) -> Any:
@@ -151,9 +173,10 @@ def inputs_behind(model: Any, tensor: str) -> list[str]:
 
 def difference(made: Sequence[Array], case: Case) -> str:
     """Return a description of how results differ; "" if they agree."""
-    if len(made) != len(case.outputs):
-        return f"{len(made)} outputs where {len(case.outputs)} are expected"
-    for i, (have, want) in enumerate(zip(made, case.outputs, strict=True)):
+    expected = tensors(case.outputs)
+    if len(made) != len(expected):
+        return f"{len(made)} outputs where {len(expected)} are expected"
+    for i, (have, want) in enumerate(zip(made, expected, strict=True)):
         want = np.asarray(want)
         have = as_test(have, want.dtype)
         if have.dtype != want.dtype or have.shape != want.shape:
@@ -191,14 +214,15 @@ def run_isolated(runner: Runner, chosen: Sequence[Case], workers: int = 1, secon
 def kernel_runner() -> Runner:
     """Run the pipeline as far as kernels, which are compiled in memory for this machine's core."""
     machine = host_machine()
-    return lambda path: model_runner(path, machine)
+    return lambda path, shapes: model_runner(path, machine, shapes=shapes)
 
 
-def library_runner(path: Path) -> Run:
+def library_runner(path: Path, shapes: Shapes) -> Run:
     """Return a function that builds a library, loads it and runs it, as users do."""
     import mavcg
 
-    return mavcg.load(build_for_host(path, path.with_name(f"lib{path.stem}.so"), jobs=1)).run
+    written = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()]
+    return mavcg.load(build_for_host(path, path.with_name(f"lib{path.stem}.so"), written, jobs=1)).run
 
 
 RUNNERS: dict[str, Callable[[], Runner]] = {

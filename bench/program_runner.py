@@ -5,9 +5,10 @@ lie around every buffer, and each step's rows are computed in parts, the last fi
 """
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import llvmlite.binding as llvm
@@ -44,12 +45,15 @@ _UNTOUCHED = 0x5A
 STALE = 0xFF
 
 
-def model_runner(path: Path, machine: Machine, parts: int = 2) -> Run:
+def model_runner(
+    path: Path, machine: Machine, parts: int = 2, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> Run:
     """Import, optimise and compile a model file for one kind of core; returns the function that computes its outputs.
 
-    parts: number of parts that each step's rows are divided into. Raises: MavcgError if the model is refused.
+    parts: number of parts that each step's rows are divided into. shapes: of inputs. Raises: MavcgError if the model is
+    refused.
     """
-    graph = optimise(import_model(path, {}))
+    graph = optimise(import_model(path, shapes))
     return ProgramRunner(lower_graph(graph, Packing(lanes=16 if machine.arch == "x86_64" else 8)), machine, parts).run
 
 

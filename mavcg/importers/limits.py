@@ -15,6 +15,7 @@ LARGEST_TOP = 1 << 14  # maximum elements that a run chooses from a line by thei
 LISTED = "`mavcg build --operators` lists those that are"
 NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"
 COUNTED = "only a run decides the length of its result, which whole models support"
+OF_SEQUENCE = "its result is a sequence or an optional, which whole models support"
 MOST_REASON = 160  # maximum characters of a reason
 _NODE = re.compile(r"^(\S+: )?node '.*?' \([^)]*\): ")
 MOST_INTS = 64  # maximum entries of a tensor of axes, lengths or pads: more than any rank needs

@@ -16,22 +16,17 @@ from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapes, FreeInput, compared_shapes, free_dimensions_error
 from mavcg.importers.emitter import Emitter, finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LEAST_TRIPS, Unsupported
+from mavcg.importers.onnx_arguments import element_type, named_tensors, tensor_inputs
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, declared_dims, read_initializers
 from mavcg.importers.onnx_narrow import BY_NUMBER, read_bits, to_bits
 from mavcg.importers.onnx_proto import LARGEST_DIMENSION, dtype_of, load_model
-from mavcg.importers.value import Value
+from mavcg.importers.value import Value, sequence_of
 
 if TYPE_CHECKING:
     import onnx
 
 LEAST_OPSET = 7
-_KINDS = {
-    "sequence_type": "a sequence",
-    "map_type": "a map",
-    "optional_type": "an optional",
-    "sparse_tensor_type": "a sparse tensor",
-}
 
 
 def import_onnx(
@@ -43,7 +38,8 @@ def import_onnx(
     """Return the graph of an ONNX file; its inputs and outputs carry the file's names.
 
     shapes: shapes of inputs, by name; required for inputs with free dimensions other than the first, which defaults to
-    1. loops, least_trips: recurrent operators and loops become loops of the graph, see Emitter.
+    1, and for each element of a sequence (onnx_arguments.py). loops, least_trips: recurrent operators and loops become
+    loops of the graph, see Emitter.
     Raises: UnsupportedOp for an unsupported operator, MavcgError, naming the location, for a file that is damaged or
     incomplete.
     """
@@ -124,15 +120,17 @@ def _graph(
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     values = read_initializers(graph, "the graph", path.parent)
     # Up to IR version 3 initializers are listed as inputs too, as their default values.
-    inputs = [i for i in graph.input if i.name not in values]
+    inputs, sequences = tensor_inputs([i for i in graph.input if i.name not in values], shapes)
     types = _input_types(inputs, shapes)
     declared = declared_shapes(graph, inputs, shapes)
     for name, value in values.items():
         declared.check(name, f"initializer %{name}", "the graph", value.shape)
-    narrow = {i.name: BY_NUMBER.get(i.type.tensor_type.elem_type) for i in (*inputs, *graph.output)}
+    narrow = {i.name: BY_NUMBER.get(element_type(i).elem_type) for i in (*inputs, *graph.output)}
     for name, type in types.items():
         value, of_bits = Value(type, emitter.builder.input(name, type)), narrow[name]
         values[name] = value if of_bits is None else read_bits(emitter, value, of_bits, name)
+    for name, elements in sequences.items():
+        values[name] = sequence_of([values.pop(element) for element in elements])
     outputs = [o.name for o in graph.output]
     if not outputs:
         raise MavcgError("the graph has no outputs; nothing would be computed")
@@ -140,11 +138,15 @@ def _graph(
         raise MavcgError("an output without a name, or a name that is used twice")
     body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0, declared)
     results = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
-    for i, name in enumerate(outputs):
+    named = list[tuple[str, Value]]()
+    for name, value in zip(outputs, results, strict=True):
         of_bits = narrow[name]
-        if of_bits is not None:
-            results[i] = to_bits(emitter, results[i], of_bits, name)
-    return finish_graph(emitter, types, outputs, results)
+        tensors = named_tensors(name, value)
+        named += tensors if of_bits is None else [(n, to_bits(emitter, v, of_bits, n)) for n, v in tensors]
+    names = [name for name, _ in named]
+    if not names or len(set(names)) != len(names):
+        raise MavcgError(f"outputs {', '.join(names) or 'none'}; at least one is needed, and no name twice")
+    return finish_graph(emitter, types, names, [value for _, value in named])
 
 
 def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:
@@ -160,9 +162,6 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
     types, free = {}, []
     for info in inputs:
         location = f"input '{info.name}'"
-        for kind, kind_name in _KINDS.items():
-            if info.type.HasField(kind):
-                raise Unsupported(f"{location}: is {kind_name}; tensors are supported")
         of_bits = BY_NUMBER.get(info.type.tensor_type.elem_type)
         dtype = of_bits.outside if of_bits is not None else dtype_of(info.type.tensor_type.elem_type, location)
         if info.name in shapes:

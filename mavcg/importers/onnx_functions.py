@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.importers.onnx_proto import DTYPE_NAMES, one_line, onnx_module
-from mavcg.importers.value import Value
+from mavcg.importers.value import NoTensor, Value
 
 if TYPE_CHECKING:
     import onnx
@@ -168,7 +168,10 @@ def schema_function(
     types = []
     for value in inputs:
         type = onnx.TypeProto()
-        if value is not None:
+        if isinstance(value, NoTensor):
+            for element in (value.elements or ())[:1]:
+                type.sequence_type.elem_type.tensor_type.elem_type = numbers[element.dtype]
+        elif value is not None:
             assert value.dtype in DTYPES
             type.tensor_type.elem_type = numbers[value.dtype]
             for length in value.shape:

@@ -12,7 +12,6 @@ from mavcg.errors import MavcgError
 from mavcg.importers.call import results_of
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
 from mavcg.importers.emitter import Emitter
-from mavcg.importers.graph_loop import conditional_branches
 from mavcg.importers.limits import DEEPEST, LISTED, MOST_NODES, NeedsConstant, UnsupportedOp
 from mavcg.importers.onnx_functions import (
     expanded_counts,
@@ -27,10 +26,12 @@ from mavcg.importers.onnx_functions import (
 from mavcg.importers.onnx_loops import LOOPS, body_of
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import OnnxCall
+from mavcg.importers.onnx_ops.sequences import OF_SEQUENCES
 from mavcg.importers.onnx_ops.table import HANDLERS
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import read_attributes, read_tensor
-from mavcg.importers.value import Value
+from mavcg.importers.onnx_sequences import check_tensors, either_branch
+from mavcg.importers.value import NoTensor, Value
 
 if TYPE_CHECKING:
     import onnx
@@ -105,7 +106,8 @@ class Walker:
                 if want:
                     assert value is not None
                     axis = None if value.count is None else value.count.axis
-                    body.declared.check(name, f"%{name}", node_location(node), value.shape, axis)
+                    if not isinstance(value, NoTensor):
+                        body.declared.check(name, f"%{name}", node_location(node), value.shape, axis)
                     scope.values[name] = value
             # Values are freed after their last use: computed weights would exist several times.
             for name in reads(node):
@@ -148,6 +150,8 @@ class Walker:
         elif (domain, node.op_type) == ("", "If"):
             results = self._branch(node, inputs, body, scope, location)
         elif (domain, node.op_type) in HANDLERS or (not domain and node.op_type in LOOPS):
+            if domain or node.op_type not in OF_SEQUENCES:
+                check_tensors(node, inputs, location)
             attrs = read_attributes(node, location, self.folder)
             if not domain:
                 name, version = node.op_type, body.opsets.get("")
@@ -232,8 +236,7 @@ class Walker:
         if condition.array is None:
             call = OnnxCall(self.emitter, "If", _origin(node), tuple(inputs), 0, tuple(node.input), {}, ())
             runs = [self._inner_graph(node, f"{name}_branch", body, scope, location)[1] for name in ("then", "else")]
-            both = [partial(run, {}) for run in runs]
-            if (results := conditional_branches(call, condition, both)) is not None:
+            if (results := either_branch(call, condition, [partial(run, {}) for run in runs])) is not None:
                 return results
             raise NeedsConstant(
                 f"{location}: its condition is known only when the model runs; supported: branches that are decided at "

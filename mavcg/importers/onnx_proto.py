@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 LARGEST_DIMENSION = 1 << 31
 _DEEPEST_PATH = 4096
 
-# TensorProto.DataType -> element type. Graphs do not have the other types: strings, complex numbers, float8e8m0, and
-# those of onnx_narrow.py.
+# TensorProto.DataType -> element type. Graphs do not have the other types: strings, complex numbers, and those of
+# onnx_narrow.py.
 DTYPE_NAMES: Mapping[int, str] = {
     1: "f32",
     2: "u8",
@@ -223,7 +223,8 @@ def _external(tensor: onnx.TensorProto, location: str, folder: Path | None, size
 
 
 def read_attributes(node: onnx.NodeProto, location: str, folder: Path | None) -> dict[str, Any]:
-    """Return the attributes of a node: int, float, str, Array, GraphProto, or tuples of the first three.
+    """Return the attributes of a node: int, float, str, Array, GraphProto, TypeProto, or tuples of the first
+    three.
 
     Raises: MavcgError for a repeated attribute, and for unsupported kinds.
     """
@@ -253,4 +254,6 @@ def _attribute(attribute: onnx.AttributeProto, location: str, folder: Path | Non
             return tuple(int(v) for v in attribute.ints)
         case 8:  # STRINGS
             return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+        case 13:  # TYPE_PROTO
+            return attribute.tp
     raise MavcgError(f"{location}: of a kind ({attribute.type}) that is not supported")

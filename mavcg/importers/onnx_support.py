@@ -15,12 +15,12 @@ from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError
 from mavcg.importers.emitter import Emitter
-from mavcg.importers.limits import COUNTED, NO_TYPE, reason
+from mavcg.importers.limits import COUNTED, NO_TYPE, OF_SEQUENCE, reason
 from mavcg.importers.onnx_file import check_given, declared_shapes, dims_of, given_symbols, supported_opsets
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, node_location, read_initializers
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line, onnx_module
-from mavcg.importers.value import Value
+from mavcg.importers.value import NoTensor, Value
 
 if TYPE_CHECKING:
     import onnx
@@ -117,6 +117,8 @@ def _try_node(
             made = {n: v for n, v, read in zip(node.output, results, required, strict=True) if read and v is not None}
             if any(value.count is not None for value in made.values()):
                 return NodeSupport(node, inputs, outputs, COUNTED)
+            if any(isinstance(value, NoTensor) for value in made.values()):
+                return NodeSupport(node, inputs, outputs, OF_SEQUENCE)
             for name, value in made.items():
                 body.declared.check(name, f"%{name}", node_location(node), value.shape)
             lacking = next((value.narrow for value in made.values() if value.narrow and not value.is_constant), "")

@@ -1,4 +1,4 @@
-"""A tensor of a file during its import: its type, its name in the graph, and its elements as far as they are known."""
+"""A tensor of a file during its import: its type, its name in the graph, its elements if known; and sequences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,6 +81,25 @@ class Value:
     def dtype(self) -> str:
         """The tensor's element type, a key of mavcg.graph.DTYPES."""
         return self.type.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class NoTensor(Value):
+    """A sequence of tensors, of which the import knows the number, or an optional without an element.
+
+    Only handlers of sequences get one. elements: of the sequence; None for the optional. type: means nothing.
+    """
+
+    elements: tuple[Value, ...] | None = None
+
+
+_NO_TYPE = TensorType("f32", (0,))
+NOTHING = NoTensor(_NO_TYPE)  # an optional without an element
+
+
+def sequence_of(elements: Sequence[Value]) -> NoTensor:
+    """Return a sequence of tensors."""
+    return NoTensor(_NO_TYPE, elements=tuple(elements))
 
 
 def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:

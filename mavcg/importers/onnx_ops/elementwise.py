@@ -247,6 +247,5 @@ HANDLERS: Mapping[str, Handler] = {
     "Mod": modulo,
     "Where": where,
     "Identity": identity,
-    "OptionalGetElement": identity,  # of a tensor
     "Dropout": dropout,
 }

@@ -192,12 +192,6 @@ def constant_of_shape(call: OnnxCall) -> Results:
 
 
 @known_at_build(result=True)
-def optional_has_element(call: OnnxCall) -> Results:
-    """Import OptionalHasElement of a tensor, or of nothing."""
-    return constant(np.array(call.maybe(0) is not None))
-
-
-@known_at_build(result=True)
 def eye_like(call: OnnxCall) -> Results:
     """Import EyeLike, which uses only the shape of its input."""
     x = call.input(0, rank=2)
@@ -232,7 +226,6 @@ HANDLERS: Mapping[str, Handler] = {
     "Size": size_of,
     "Constant": constant_node,
     "ConstantOfShape": constant_of_shape,
-    "OptionalHasElement": optional_has_element,
     "EyeLike": eye_like,
     "Range": arange,
 }
