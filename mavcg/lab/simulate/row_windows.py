@@ -2,13 +2,14 @@
 
 A job is a sequence of kernels on the same memory that is run repeatedly. A short job is simulated whole, twice, and the
 second run counts. In a long job each kernel's calls are cut into strata of equal length, and a window of calls in the
-middle of each stratum is timed. Before a window, the caches are warmed with the accesses that a run makes before it:
-all operands in the kernels' order, then this kernel's operands up to the window; then the last calls before the window
-are simulated. A single call with very many instructions is itself sampled (sampling.py).
+middle of each stratum is timed. Before a window, the last calls before it are simulated, which may be those of the
+kernels before this one; before these, the caches are warmed with the accesses that a run makes: all operands in the
+kernels' order, then this kernel's operands up to the first such call. A single call with very many instructions is
+itself sampled (sampling.py).
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import hypot, sqrt
 
@@ -63,8 +64,8 @@ class WindowPlan:
     """Sizes of the samples, in instructions unless noted otherwise.
 
     whole: largest job that is simulated whole. windows: number of windows of a kernel. window: length of a window,
-    rounded to whole calls. warm: length of the calls simulated before a window and not counted. long_call: a call
-    longer than this number of windows is itself sampled. within: sampling plan of such a call.
+    rounded to whole calls. warm: length of the calls simulated before a window and not counted, rounded so too.
+    long_call: a call longer than this number of windows is itself sampled. within: sampling plan of such a call.
     """
 
     whole: int = 1_500_000
@@ -73,6 +74,10 @@ class WindowPlan:
     warm: int = 100_000
     long_call: int = 4
     within: SamplePlan = SamplePlan(units=12, unit=20_000, warm=4_000, functional=300_000)
+
+    def samples(self, call: float) -> bool:
+        """True if a call of so many instructions is itself sampled."""
+        return call > self.long_call * self.window
 
 
 DEFAULT_PLAN = WindowPlan()
@@ -104,9 +109,13 @@ def estimate_cycles(
     if sum(lengths) <= plan.whole:
         return _whole(program, kernels, limit)
     cycles, variance, timed = 0.0, 0.0, 0
-    for number, (kernel, length) in enumerate(zip(kernels, lengths, strict=True)):
-        before = [operand for calls in (*kernels[number:], *kernels[:number]) for operand in calls.operands]
-        estimate = _windows(program, kernel, length, before, limit, plan)
+    job = [_Measured(kernel, length) for kernel, length in zip(kernels, lengths, strict=True)]
+    for number, measured in enumerate(job):
+
+        def warm(start: int, number: int = number) -> None:
+            _warm_up(program, [*job[number:], *job[: number + 1]], start, limit, plan)
+
+        estimate = _windows(program, measured, warm, limit, plan)
         cycles, variance, timed = cycles + estimate.cycles, variance + estimate.error**2, timed + estimate.timed
     return WindowEstimate(cycles, sqrt(variance), timed, sum(lengths))
 
@@ -126,7 +135,10 @@ def estimate_after(
     """
     length = _instructions(program, kernel, limit)
     if length > plan.whole:
-        return _windows(program, kernel, length, before, limit, plan)
+        measured = _Measured(kernel, length)
+        return _windows(
+            program, measured, lambda start: _warm_up(program, [measured], start, limit, plan, before), limit, plan
+        )
     for _ in range(2):
         _touch_before(program, kernel, before, 0.0)
         cycles, instructions = _time_calls(program, kernel, kernel.ranges(), limit)
@@ -168,42 +180,82 @@ def _whole(program: SimulatedProgram, kernels: Sequence[KernelCalls], limit: int
     return WindowEstimate(float(sum(cycles for cycles, _ in counts)), 0.0, instructions, instructions)
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """A kernel with its dynamic instructions."""
+
+    kernel: KernelCalls
+    length: int
+
+    @property
+    def of_a_call(self) -> float:
+        """Instructions of a call, at least 1."""
+        return max(1.0, self.length / len(self.kernel.ranges()))
+
+
 def _windows(
-    program: SimulatedProgram,
-    kernel: KernelCalls,
-    length: int,
-    before: Sequence[TouchedMemory],
-    limit: int,
-    plan: WindowPlan,
+    program: SimulatedProgram, measured: _Measured, warm_up: Callable[[int], None], limit: int, plan: WindowPlan
 ) -> WindowEstimate:
     """Estimate the cycles of one kernel from windows of its calls.
 
-    length: dynamic instructions of the kernel. before: memory accessed before it, in the order of access.
+    warm_up: brings the caches into the state before a call, by its number.
     """
-    ranges = kernel.ranges()
-    of_a_call = max(1.0, length / len(ranges))
-    window_calls, warm = (max(1, round(size / of_a_call)) for size in (plan.window, plan.warm))
+    kernel, length, ranges = measured.kernel, measured.length, measured.kernel.ranges()
+    window_calls = max(1, round(plan.window / measured.of_a_call))
     starts = window_starts(len(ranges), window_calls, plan.windows)
     windows: list[tuple[float, int]] = []  # cycles and instructions
     timed, error = 0, 0.0
     for start in starts:
         calls = ranges[start : start + window_calls] if len(starts) > 1 else ranges
-        _touch_before(program, kernel, before, calls[0][0] / kernel.rows)
-        if of_a_call > plan.long_call * plan.window:
-            cycles, instructions, measured, of_calls = _sample_calls(program, kernel, calls, limit, plan.within)
+        warm_up(start)
+        if plan.samples(measured.of_a_call):
+            cycles, instructions, sampled, of_calls = _sample_calls(program, kernel, calls, limit, plan.within)
             error = hypot(error, of_calls * length / instructions / len(starts))
+            timed += sampled
         else:
-            _time_all(program)
-            _time_calls(program, kernel, ranges[max(0, start - warm) : start], limit)
             cycles, instructions = _time_calls(program, kernel, calls, limit)
-            measured = instructions
+            timed += instructions
         windows.append((cycles, instructions))
-        timed += measured
     rates = [cycles / instructions for cycles, instructions in windows]
     if len(rates) > 1:
         error = hypot(error, statistics.stdev(rates) / sqrt(len(rates)) * length)
     total = sum(cycles for cycles, _ in windows) / sum(instructions for _, instructions in windows) * length
     return WindowEstimate(total, error, timed, length)
+
+
+def _warm_up(
+    program: SimulatedProgram,
+    order: Sequence[_Measured],
+    start: int,
+    limit: int,
+    plan: WindowPlan,
+    before: Sequence[TouchedMemory] = (),
+) -> None:
+    """Bring the caches into the state before call number `start` of the last of these kernels.
+
+    order: kernels that run one after the other; the first may be the last one's run before, of which the calls from
+    `start` on precede. before: memory accessed before them. Calls that are sampled themselves are not simulated here.
+    """
+    left, number, first = float(plan.warm), len(order) - 1, start
+    simulated: list[tuple[KernelCalls, list[tuple[int, int]]]] = []
+    while not plan.samples(order[number].of_a_call):
+        measured, least = order[number], start if 0 == number < len(order) - 1 else 0
+        wanted = round(left / measured.of_a_call) or int(measured is order[-1])
+        end, first = first, max(least, first - wanted)
+        simulated.insert(0, (measured.kernel, measured.kernel.ranges()[first:end]))
+        left -= (end - first) * measured.of_a_call
+        if left <= 0 or first > least or number == 0:
+            break
+        number, first = number - 1, len(order[number - 1].kernel.ranges())
+    if first == len(order[number].kernel.ranges()):  # none of its calls is simulated
+        number, first = number + 1, 0
+    kernel = order[number].kernel
+    # All that ran before, once: a whole run of the job that ends where the simulated calls begin.
+    whole = [*order[number:-1], *order[:number]] if len(order) > 1 else order
+    touched = [*before, *(operand for measured in whole for operand in measured.kernel.operands)]
+    _touch_before(program, kernel, touched, kernel.ranges()[first][0] / kernel.rows)
+    for each, calls in simulated:
+        _time_calls(program, each, calls, limit)
 
 
 def window_starts(calls: int, window_calls: int, windows: int) -> list[int]:

@@ -51,7 +51,7 @@ def test_windows_of_rows_take_as_long_as_the_whole(name: str, scenario: Scenario
     whole = cycles_of(kernels, job, replace(DEFAULT_PLAN, whole=LONG))
     windows = cycles_of(kernels, job, replace(DEFAULT_PLAN, whole=0, window=60_000, warm=60_000))
 
-    assert windows == pytest.approx(whole, rel=0.06)
+    assert windows == pytest.approx(whole, rel=0.02)
 
 
 @pytest.mark.parametrize(("calls", "each", "windows"), [(1, 1, 3), (7, 2, 3), (28, 3, 3), (1000, 1, 5), (6, 2, 3)])
