@@ -8,7 +8,8 @@ import pytest
 from mavcg.toolchain.target import host_target, parse_target
 from tests.conftest import x86_core_of_this_machine
 
-# name -> (code, hot functions, what main prints)
+# name -> (code, hot functions, what drive() prints, which calls each of them: from a version of another hot function
+# its version is called without its dispatcher)
 CASES = {
     "static variables are one object": (
         """
@@ -33,7 +34,7 @@ CASES = {
         __attribute__((visibility("hidden"))) int hidden_hot(int x) { return hidden_helper(x) + protected_helper(x); }
         __attribute__((visibility("protected"))) int protected_hot(int x) { return hidden_hot(x) + 1; }""",
         "hidden_hot,protected_hot",
-        "protected_hot(5)",
+        "protected_hot(5) + 1000 * hidden_hot(2)",
     ),
     "computed goto": (
         """
@@ -123,7 +124,7 @@ CASES = {
             int equal = (alias_of == aliased) + 2 * (weak_alias == aliased);
             return equal + 4 * (&one_object == &second_name) + one_object; }""",
         "aliased,calls_aliases,compares",
-        "calls_aliases(2) + 1000 * compares()",
+        "calls_aliases(2) + 1000 * compares() + 100000 * aliased(3)",
     ),
     "function pointers are equal everywhere": (
         """
@@ -187,7 +188,7 @@ CASES = {
         inline __attribute__((gnu_inline, always_inline)) int forced(int x) { return x + 3; }
         int uses_inline(int x) { return c_inline(x) + forced(x); }""",
         "uses_inline,c_inline",
-        "uses_inline(6)",
+        "uses_inline(6) + 1000 * c_inline(3)",
     ),
     "a section and an alignment of its own": (
         """
