@@ -16,6 +16,7 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.attention.block import KeyBlock, Lanes, Scratch, add_block
+from mavcg.kernels.attention.cache_numbers import item_bytes
 from mavcg.kernels.attention.spec import BLOCK_KEYS, Attention, lower_attention
 from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
@@ -176,8 +177,8 @@ class _QueryGroups:
 
     def _place(self, name: str, at: _KeyHead, token: Value, head: Value) -> Value:
         """Return the address of a token's head in an operand: query, key, value or out."""
-        dtype = self.spec.cache_dtype if name in ("key", "value") else self.spec.dtypes[0]
-        return self._at(name, (at.batch, token, head), (0, 1, 2), DTYPES[dtype].itemsize)
+        size = item_bytes(self.spec.cache_dtype) if name in ("key", "value") else self.item
+        return self._at(name, (at.batch, token, head), (0, 1, 2), size)
 
     def _in_mask(self, indices: Sequence[Value], dims: Sequence[int]) -> Value:
         """Return the address of the mask's element at indices of some of its dimensions, 0 of the others."""

@@ -7,8 +7,9 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
+from mavcg.kernels.attention.cache_numbers import element_place, item_bytes, load_in_all_lanes
 from mavcg.kernels.attention.spec import BLOCK_KEYS, Attention
-from mavcg.kernels.builder.arithmetic import convert, widen_half
+from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -24,7 +25,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, tanh
-from mavcg.kernels.builder.lanes import broadcast_lane, f32_splat, load_vector, splat, store_vector
+from mavcg.kernels.builder.lanes import f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.specs.kernel import F32_BYTES, Machine
@@ -137,13 +138,8 @@ class _Block:
 
     def _in_all_lanes(self, place: Value, count: int, stride: int) -> list[Value]:
         """Return `count` elements of a key or value, each in all lanes. stride: between two, in elements."""
-        b, lanes, dtype = self.b, self.lanes.lanes, self.spec.cache_dtype
-        typ, size = TYPES[dtype], DTYPES[dtype].itemsize
-        if count > 1 and stride == 1 and self.machine.arch != "x86_64":  # multiplies by a lane of a register
-            loaded = convert(b, load_vector(b, place, vector(typ, count)), dtype, "f32")
-            return [broadcast_lane(b, loaded, lane, lanes) for lane in range(count)]
-        places = [address(b, place, i * stride * size) for i in range(count)]
-        return [splat(b, convert(b, load_vector(b, each, typ), dtype, "f32"), lanes) for each in places]
+        dtype = self.spec.cache_dtype
+        return load_in_all_lanes(self.b, self.machine, dtype, place, count, stride, self.lanes.lanes)
 
     def scores(self, maxima: Values) -> Values:
         """Emit the scores of all keys of the block, a register tile of keys at a time; return the maxima."""
@@ -158,14 +154,14 @@ class _Block:
 
     def _tile(self, first: Value, keys: Sequence[Value], maxima: Values) -> Values:
         b, spec, vectors = self.b, self.spec, self.lanes.vectors
-        item, (_, key_step, _, stride) = DTYPES[spec.cache_dtype].itemsize, spec.key
+        item, (_, key_step, _, stride) = item_bytes(spec.cache_dtype), spec.key
         rows = [address(b, self.block.pointers["key"], scale_index(b, key, key_step * item)) for key in keys]
 
         def steps(index: Value | int, count: int) -> Iterator[_Element]:
             """Emit the loads of neighbouring elements of the keys, a step each."""
             at = index_value(index)
             elements = [
-                self._in_all_lanes(address(b, row, scale_index(b, at, stride * item)), count, stride) for row in rows
+                self._in_all_lanes(element_place(b, spec.cache_dtype, row, at, stride), count, stride) for row in rows
             ]
             return ((of_keys, b.add(at, const(i))) for i, of_keys in enumerate(zip(*elements, strict=True)))
 
@@ -248,8 +244,8 @@ class _Block:
     def _outputs(self, first: Value, count: int, factors: Values) -> None:
         """Emit `count` elements of the outputs from number `first` on."""
         b, spec, vectors = self.b, self.spec, self.lanes.vectors
-        item, (_, step, _, stride) = DTYPES[spec.cache_dtype].itemsize, spec.value
-        values = address(b, self.block.pointers["value"], scale_index(b, first, stride * item))
+        item, (_, step, _, stride) = item_bytes(spec.cache_dtype), spec.value
+        values = element_place(b, spec.cache_dtype, self.block.pointers["value"], first, stride)
         rows = [self._vectors(self.scratch.outputs, b.add(first, const(i))) for i in range(count)]
 
         def elements(number: Value) -> Iterator[Value]:
@@ -274,8 +270,8 @@ class _Block:
 
     def _elements(self, place: Value, count: int, stride: int) -> list[Value]:
         """Return neighbouring elements of a value, each in all lanes, loaded a vector of AArch64 at a time."""
-        size, found = DTYPES[self.spec.cache_dtype].itemsize, list[Value]()
+        found = list[Value]()
         for first in range(0, count, _UNROLL):
-            at = address(self.b, place, first * stride * size)
+            at = element_place(self.b, self.spec.cache_dtype, place, const(first), stride)
             found += self._in_all_lanes(at, min(_UNROLL, count - first), stride)
         return found

@@ -34,9 +34,10 @@ class Attention(KernelSpec):
     value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. reserved: zeros. window:
     most keys that a causal query sees, its own the last; 0: all. softcap: scores become softcap * tanh(score /
     softcap); 0: they stay. sink: True if each head of queries has the score of a further key, f32, that has no value.
-    zero_unseen: True if a query that sees no key gives 0, False if NaN. stored: the type of key and value, "i8" beside
-    f32 queries; "": that of the query. words: numbers that a run sets, of tokens and keys, and strides of batches and
-    heads. A row of work is a token's queries of one head of keys; rows are in the order of batch, head, token.
+    zero_unseen: True if a query that sees no key gives 0, False if NaN. stored: the type of key and value, "i8",
+    "uint4", of which strides are of bytes, or "float8e4m3fn" beside f32 queries; "": that of the query. words: numbers
+    that a run sets, of tokens and keys, and strides of batches and heads. A row of work is a token's queries of one
+    head of keys; rows are in the order of batch, head, token.
     Operands: query, key, value, out, mask?, count?, sink?, words.
     """
 
@@ -106,6 +107,12 @@ def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing
         return ()
     if sink is not None and sink.strides != (1,) and sink.elements > 1:
         raise MavcgError(f"node '{node.origin}' ({node.op}): its sinks do not lie side by side; copy them before")
+    stored = node.attr("stored") or (key.dtype if key.dtype != query.dtype else "")
+    packed = 2 if stored == "uint4" else 1  # numbers of a byte
+    if packed > 1 and (key.strides[3], value.strides[3]) != (1, 1):
+        raise MavcgError(
+            f"node '{node.origin}' ({node.op}): bytes of keys or values lie apart; copy them before the node"
+        )
     if node.attr("heads_first"):
         key, value = (_with_keys_first(view) for view in (key, value))
     batch, tokens, heads, depth = query.shape
@@ -113,7 +120,7 @@ def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing
         (batch, tokens),
         key.shape[1],
         (heads, key.shape[2]),
-        (depth, value.shape[3]),
+        (depth, packed * value.shape[3]),
         query.strides,
         key.strides,
         value.strides,
@@ -127,7 +134,7 @@ def lower_attention(node: Node, graph: Graph, views: Mapping[str, View], packing
         softcap=node.attr("softcap"),
         sink=sink is not None,
         zero_unseen=node.attr("zero_unseen"),
-        stored=key.dtype if key.dtype != query.dtype else "",
+        stored=stored,
     )
     operands = [*(Operand(name) for name in node.inputs[:3]), Operand(node.output, written=True)]
     operands += [Operand(name) for name in node.inputs[3:] if name]

@@ -3,9 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mavcg.graph import Array, Node
+from mavcg.reference.block_weights import unpack_bits
+
+
+def stored_numbers(bytes: Array, stored: str) -> Array:
+    """Return the numbers of keys or values of a cache, f64: uint4, two in a byte, less 8, or float8e4m3fn."""
+    if stored == "uint4":
+        return unpack_bits(bytes, 4, 2 * bytes.shape[-1]).astype(np.float64) - 8
+    return np.asarray(bytes.view(ml_dtypes.float8_e4m3fn), np.float64)
 
 
 def _attention(node: Node, inputs: Sequence[Any]) -> Array:
@@ -14,6 +23,8 @@ def _attention(node: Node, inputs: Sequence[Any]) -> Array:
     sink: scores of a key of each head that has no value. zero_unseen: a query that sees no key gives 0, else NaN.
     """
     query, key, value, mask, count, sink = inputs
+    if node.attr("stored"):
+        key, value = (stored_numbers(part, node.attr("stored")) for part in (key, value))
     if node.attr("heads_first"):
         key, value = key.swapaxes(1, 2), value.swapaxes(1, 2)
     batch, tokens, heads, _ = query.shape

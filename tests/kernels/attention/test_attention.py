@@ -113,6 +113,30 @@ def test_caches_of_8_bits(assert_node: AssertNode) -> None:
     assert_node("attention", inputs, scale=0.01, causal=True, heads_first=True, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("stored", ["uint4", "float8e4m3fn"])
+@pytest.mark.parametrize("sizes", [(8, 6), pytest.param((14, 22), marks=pytest.mark.long)])
+def test_caches_of_other_numbers(assert_node: AssertNode, stored: str, sizes: tuple[int, int]) -> None:
+    """Two numbers of 4 bits in a byte; all floats of 8 bits, subnormal ones too, but NaN."""
+    query, _, _ = parts(2, 3, 70, (4, 2), sizes)
+    rng, of_byte = np.random.default_rng(0), 2 if stored == "uint4" else 1
+    key, value = (rng.integers(0, 256, (2, 2, 70, size // of_byte)).astype(np.uint8) for size in sizes)
+    if stored == "float8e4m3fn":
+        key, value = (np.where(part & 127 == 127, part - 1, part) for part in (key, value))
+    inputs = (query, key, value, None, np.array([69, 33]))
+    more = {"scale": 0.01, "causal": True, "heads_first": True, "stored": stored}
+    assert_node("attention", inputs, rtol=1e-5, atol=2e-4, **more)
+
+
+def test_floats_of_8_bits_that_are_no_numbers(assert_node: AssertNode) -> None:
+    query, _, _ = parts(1, 1, 5, (1, 1), (4, 4))
+    value = np.full((1, 5, 1, 4), 0x38, np.uint8)
+    value[..., 0], value[..., 1] = 0x7F, 0xFF
+    inputs = (query, np.zeros_like(value), value, None, None)
+    (result, *_) = assert_node("attention", inputs, rtol=1e-6, atol=1e-6, scale=1.0, stored="float8e4m3fn")
+    assert np.isnan(result[..., :2]).all()
+    np.testing.assert_allclose(result[..., 2:], 1)
+
+
 def test_halves(assert_node: AssertNode) -> None:
     query, key, value = parts(1, 9, 70, (4, 2), (8, 8))
     mask = noise(1, 1, 1, 70)
@@ -186,6 +210,17 @@ def test_aarch64_has_the_bytes_of_this_machine(tmp_path: Path) -> None:
         arrays = {"q": query, "k": key, "v": value, "m": noise(*shape), **({} if count is None else {"n": count})}
         names = ("q", "k", "v", "m", "" if count is None else "n")
         node = make_node("attention", names, ("y",), "tested", scale=0.3, causal=count is not None)
+        types = {name: type_of(array) for name, array in arrays.items()}
+        types["y"] = infer(node, types)[0]
+        graph = Graph("test", tuple(arrays), ("y",), (node,), types)
+        nodes.append(emulated_node(graph, arrays))
+        expected.append(run_node_on(host_machines()[0], node, graph, arrays, optimised=False)[0])
+    for stored, of_byte in (("uint4", 2), ("float8e4m3fn", 1)):
+        query, _, _ = parts(1, 6, 70, (4, 2), (14, 14))
+        rng = np.random.default_rng(0)
+        caches = {name: rng.integers(0, 127, (1, 2, 70, 14 // of_byte)).astype(np.uint8) for name in "kv"}
+        arrays = {"q": query, **caches}
+        node = make_node("attention", (*arrays, "", ""), ("y",), "tested", scale=0.1, heads_first=True, stored=stored)
         types = {name: type_of(array) for name, array in arrays.items()}
         types["y"] = infer(node, types)[0]
         graph = Graph("test", tuple(arrays), ("y",), (node,), types)
