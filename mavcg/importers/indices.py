@@ -118,6 +118,21 @@ def write_rows(call: NodeCall, x: Value, places: Value, updates: Value, axes: Se
     return call.reshape(call.add("scatter", *parts, reduction="none"), x.shape)
 
 
+def read_rows(call: NodeCall, x: Value, places: Value) -> Value:
+    """Return rows along the third axis of x, at the same places for each index of the second: the reverse of
+    write_rows.
+
+    x: [batch, heads, rows, ..]. places: [batch or 1, count], i32 or i64. Returns: [batch, heads, count, ..].
+    Raises: MavcgError for an invalid index.
+    """
+    lead, rest, count = x.shape[:3], x.shape[3:], places.shape[1]
+    shape = (*lead[:2], count)
+    everywhere = call.add("broadcast_to", call.reshape(places, (places.shape[0], 1, count)), shape=shape)
+    strides = dense_strides(lead)
+    flat = _flat(call, call.reshape(everywhere, (*shape, 1)), (lead[2],), (1,), (*strides[:2], 0), False)
+    return call.add("gather", call.reshape(x, (math.prod(lead), *rest)), flat, axis=0)
+
+
 def _flat_of_elements(call: NodeCall, x: Value, indices: Value, axis: int) -> Value:
     """Return offsets into the flattened x, of indices' shape, which is at most x's along axes other than `axis`."""
     lengths = list(zip(indices.shape, x.shape, strict=False))

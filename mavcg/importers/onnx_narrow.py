@@ -103,13 +103,15 @@ def read_bits(emitter: Emitter, x: Value, type: NarrowType, origin: str) -> Valu
         every = np.arange(256, dtype=np.uint8) & np.uint8((1 << type.bits) - 1)
         table = constant(every.view(type.dtype).astype(np.float32), stem=type.name)
         wide = emitter.add("gather", [table, emitter.add("cast", [x], origin, to="i32")], origin, axis=0)
-    return replace(wide, narrow=type.name)
+    return replace(wide, narrow=type.name, bits=x if type.bits == 8 else None)
 
 
 def to_bits(emitter: Emitter, x: Value, type: NarrowType, origin: str) -> Value:
     """Return the bits of values, as an output of a run; values that the type lacks are rounded as by Cast."""
     if not type.is_float or x.dtype != "f32":
         return x
+    if x.narrow == type.name and x.bits is not None:
+        return x.bits
 
     def add(op: str, *inputs: Value, **attrs: Any) -> Value:
         return emitter.add(op, list(inputs), origin, **attrs)

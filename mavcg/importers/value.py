@@ -44,7 +44,8 @@ class Value:
     name: its name in the graph; "" for a known tensor that is not yet a constant of the graph. known: its array, if
     known. quantised: instead of known, the quantised form of dequantised weights, which would be lost otherwise. stem:
     first part of a constant's name. narrow: the file's type, if graphs lack it (onnx_narrow.py), else "". count: that
-    of an axis of whose length each run decides; the type has the longest.
+    of an axis of whose length each run decides; the type has the longest. bits: of floats of 8 bits that lie in memory
+    as such, the bytes; None for others.
     """
 
     type: TensorType
@@ -54,6 +55,7 @@ class Value:
     stem: str = "c"
     narrow: str = ""
     count: Count | None = None
+    bits: "Value | None" = None
 
     @property
     def is_constant(self) -> bool:
