@@ -145,6 +145,10 @@ def round_once(handler: Handler) -> Handler:
             call.cast(value, "f32") if value is not None and value.dtype == "f16" else value for value in call.inputs
         )
         made = results_of(handler(replace(call, inputs=tuple(wide))))
-        return tuple(value and call.cast(value, dtype) for value in made)
+        # Caches of few bits stay what they are.
+        return tuple(
+            value and (call.cast(value, dtype) if value.dtype == "f32" and not value.narrow else value)
+            for value in made
+        )
 
     return import_rounded

@@ -15,14 +15,23 @@ import numpy as np
 
 from mavcg.importers import indices
 from mavcg.importers.movement import cut
+from mavcg.importers.onnx_ops.attention_scores import SCORES, WEIGHTS, Scored, scores_output
+from mavcg.importers.onnx_ops.cache_forms import (
+    FLOAT8,
+    UINT4,
+    as_output,
+    cache_form,
+    cache_scale,
+    quantise_rows,
+    stored_bits,
+)
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.normalisation import over_mean_square
 from mavcg.importers.onnx_ops.transformers import rotate
 from mavcg.importers.value import Value, constant
+from mavcg.importers.window_cache import CACHE_AXES, WindowRows, append_rows, rows_of_window
 
-_CACHE_AXES = (0, 2, 1)  # of a cache [batch, heads, room, size]: those along which batch, tokens and heads lie
-_OPTIONS: Mapping[str, int] = {"qk_output": 0, "sliding_window_cache": 0}
-_QUANTISED = ("PER_TENSOR", "PER_CHANNEL")
+_UNSEEN = -1e30  # added to a score, it leaves nothing of the key; finite, as a query that is no token may see no other
 
 
 @dataclass(frozen=True)
@@ -30,65 +39,70 @@ class _TokenPlaces:
     """Places of the tokens of a run in their sequences.
 
     places: i64 [batch or 1, tokens]. keys: i64 [batch], those of a sequence with this run's; None: this run's alone.
+    window: rows of a cache of a window's length, whose keys are those that are in it; None for other caches.
     """
 
     places: Value
     keys: Value | None
+    window: WindowRows | None = None
 
 
 @round_once
 def group_query_attention(call: OnnxCall) -> Results:
-    """Import GroupQueryAttention: with norms and rotation of queries and keys, a window, a soft cap, sinks, and caches
-    of f32 or 8 bits."""
+    """Import GroupQueryAttention: with norms and rotation of queries and keys, a window, a soft cap, sinks, caches of
+    f32, 8 or 4 bits, and scores as an output."""
     _check_form(call)
     query, key, value = _split_heads(call)
     batch, tokens, heads, size = query.shape
-    caches = call.maybe(3), call.maybe(4)
-    times = _token_places(call, caches, query, key)
+    form = cache_form(call)
+    caches = stored_bits(call.maybe(3)), stored_bits(call.maybe(4))
+    if form == UINT4 and size % 2:
+        raise call.fail(f"heads of {size} numbers in caches of 4 bits; an even number is needed")
+    times = _token_places(call, caches, query, key.shape[2], size // 2 if form == UINT4 else size)
     query, key = _normalise_heads(call, query, key)
     if call.attr_bool("do_rotary"):
         query, key = _rotate_heads(call, query, key, times.places)
-    scales = [_cache_scale(call, number, key.shape[2], size) for number in (0, 1)]
-    rows = [_quantise_rows(call, x, scale) for x, scale in zip((key, value), scales, strict=True)]
-    present = [_write_cache(call, cache, x, times) for cache, x in zip(caches, rows, strict=True)]
+    scales = [cache_scale(call, number, key.shape[2], size) if form else None for number in (0, 1)]
+    rows = [quantise_rows(call, x, scale, form) for x, scale in zip((key, value), scales, strict=True)]
+    read, present = zip(
+        *(_write_cache(call, cache, x, times) for cache, x in zip(caches, rows, strict=True)), strict=True
+    )
     causal, window = call.attr_bool("causal", True), call.attr_int("local_window_size", -1)
+    query, bias, sinks = _scale_heads(call, query, scales[0]), _bias(call, read[0], times), _sinks(call, heads)
     made = call.add(
         "attention",
-        _scale_heads(call, query, scales[0]),
-        *present,
-        _bias(call, present[0]),
+        query,
+        *read,
+        bias,
         times.keys,
-        _sinks(call, heads),
+        sinks,
         scale=call.attr_float("scale", 0.0) or 1 / sqrt(size),
         causal=causal,
         heads_first=True,
         window=max(0, window),
         softcap=call.attr_float("softcap", 0.0),
+        stored=form if form in (UINT4, FLOAT8) else "",
     )
-    made = _scale_heads(call, made, scales[1])
-    return call.reshape(made, (batch, tokens, heads * size)), *present
+    made = call.reshape(_scale_heads(call, made, scales[1]), (batch, tokens, heads * size))
+    scored = Scored(query, read[0], form, times.places, times.keys, bias, sinks)
+    scores = scores_output(call, scored) if _wants_scores(call) else None
+    return made, *(as_output(call, cache, form) for cache in present), scores
 
 
 def _check_form(call: OnnxCall) -> None:
     """Check that the node has no option without an implementation. Raises: UnsupportedOp."""
-    for name, usual in _OPTIONS.items():
-        if call.attr_int(name, usual) != usual:
-            raise call.unsupported(f"{name} {call.attr_int(name)}", f"{name} {usual}")
+    output, wanted = call.attr_int("qk_output", 0), _wants_scores(call)
+    if output not in (0, SCORES, WEIGHTS) or (wanted and not output):
+        raise call.fail(f"qk_output {output}; 1 or 2 is needed for its output 3")
+    if wanted and call.attr_bool("sliding_window_cache"):
+        raise call.unsupported("qk_output with sliding_window_cache", "one of both")
     smooth = call.attr_int("smooth_softmax", 0)
     if smooth not in (-1, 0, 1):
         raise call.fail(f"smooth_softmax {smooth}; -1, 0 or 1 is needed")
-    kinds = [call.attr_str(f"{which}_quant_type", "NONE") for which in "kv"]
-    if kinds[0] != kinds[1] or kinds[0] not in ("NONE", *_QUANTISED):
-        raise call.unsupported(
-            f"k_quant_type {kinds[0]} and v_quant_type {kinds[1]}", "both NONE, PER_TENSOR, PER_CHANNEL"
-        )
-    if kinds[0] != "NONE":
-        bits, dtypes = (
-            call.attr_int("kv_cache_bit_width", 8),
-            [cache and cache.dtype for cache in map(call.maybe, (3, 4))],
-        )
-        if bits != 8 or dtypes != ["i8", "i8"]:
-            raise call.unsupported(f"quantised caches {dtypes} of {bits} bits", "caches of int8, of 8 bits")
+
+
+def _wants_scores(call: OnnxCall) -> bool:
+    return len(call.required) > 3 and call.required[3]
 
 
 def _normalise_heads(call: OnnxCall, query: Value, key: Value) -> tuple[Value, Value]:
@@ -113,27 +127,6 @@ def _sinks(call: OnnxCall, heads: int) -> Value | None:
     if sink is None and call.attr_int("smooth_softmax", 0) == 1:
         return constant(np.zeros(heads, np.float32))
     return sink
-
-
-def _cache_scale(call: OnnxCall, number: int, key_heads: int, size: int) -> Value | None:
-    """Return the scale of a cache of 8 bits, [1 or key heads, 1 or size]; None for others. number: 0 of keys, 1 of
-    values."""
-    which = "kv"[number]
-    kind = call.attr_str(f"{which}_quant_type", "NONE")
-    if kind == "NONE":
-        return None
-    scale, shape = call.input(12 + number), (key_heads, size) if kind == "PER_CHANNEL" else (1, 1)
-    if scale.type.elements != shape[0] * shape[1]:
-        raise call.fail(f"{which}_scale {scale.type} where {shape[0] * shape[1]} elements are needed")
-    return call.reshape(call.cast(scale, "f32"), shape)
-
-
-def _quantise_rows(call: OnnxCall, x: Value, scale: Value | None) -> Value:
-    """Return keys or values [batch, tokens, key heads, size] in the numbers of the cache."""
-    if scale is None:
-        return x
-    numbers = call.add("round", call.add("div", x, call.reshape(scale, (1, 1, *scale.shape))))
-    return call.cast(call.add("clip", numbers, lo=-128.0, hi=127.0), "i8")
 
 
 def _scale_heads(call: OnnxCall, x: Value, scale: Value | None) -> Value:
@@ -171,16 +164,25 @@ def _split_heads(call: OnnxCall) -> tuple[Value, Value, Value]:
     return query, call.reshape(key, shape), call.reshape(value, shape)
 
 
-def _token_places(call: OnnxCall, caches: tuple[Value | None, Value | None], query: Value, key: Value) -> _TokenPlaces:
-    """Return the places of the run's tokens, and the numbers of keys. Raises: MavcgError for caches of other shapes."""
+def _token_places(
+    call: OnnxCall, caches: tuple[Value | None, Value | None], query: Value, key_heads: int, row: int
+) -> _TokenPlaces:
+    """Return the places of the run's tokens, and the numbers of keys. row: elements of a head of a cache.
+
+    Raises: MavcgError for caches of other shapes.
+    """
     batch, tokens, _, _ = query.shape
     steps = constant(np.arange(tokens, dtype=np.int64).reshape(1, tokens))
-    if all(cache is None or not cache.type.elements for cache in caches):
+    windowed, window = call.attr_bool("sliding_window_cache"), call.attr_int("local_window_size", -1)
+    if not windowed and all(cache is None or not cache.type.elements for cache in caches):
         return _TokenPlaces(steps, None)
+    if windowed and window < 1:
+        raise call.fail(f"sliding_window_cache with a local_window_size of {window}; at least 1 is needed")
+    least = window if windowed else tokens
     for cache in caches:
         room = cache.shape[2] if cache is not None and cache.rank == 4 else 0
-        if cache is None or cache.shape != (batch, key.shape[2], room, key.shape[3]) or room < tokens:
-            need = f"[{batch}, {key.shape[2]}, at least {tokens}, {key.shape[3]}]"
+        if cache is None or cache.shape != (batch, key_heads, room, row) or room < least:
+            need = f"[{batch}, {key_heads}, at least {least}, {row}]"
             raise call.fail(f"a cache {cache and cache.type} where {need} is needed")
     last, valid = call.input(5), call.maybe(16)
     if last.type.elements != batch or (valid is not None and valid.type.elements != batch):
@@ -192,6 +194,9 @@ def _token_places(call: OnnxCall, caches: tuple[Value | None, Value | None], que
         begin = call.add("max", call.add("sub", total, constant(np.int64(tokens))), constant(np.int64(0)))
     keys = call.add("add", begin, constant(np.int64(tokens)))
     places = call.add("add", begin, steps)
+    if windowed:
+        rows = rows_of_window(call, begin, total, tokens, (room, window))
+        return _TokenPlaces(places, rows.keys, rows)
     return _TokenPlaces(places, call.reshape(keys, (batch,)))
 
 
@@ -216,19 +221,39 @@ def _rotate_heads(call: OnnxCall, query: Value, key: Value, places: Value) -> tu
     return rotate(call, query, cos, sin, interleaved), rotate(call, key, cos, sin, interleaved)
 
 
-def _write_cache(call: OnnxCall, cache: Value | None, x: Value, times: _TokenPlaces) -> Value:
-    """Return a cache with the keys or values of the run, x [batch, tokens, heads, size], in their places."""
+def _write_cache(call: OnnxCall, cache: Value | None, x: Value, times: _TokenPlaces) -> tuple[Value, Value]:
+    """Return a cache with the keys or values of the run, x [batch, tokens, heads, size], as attention reads it, and as
+    the next run does."""
     if cache is None or times.keys is None:
-        return call.transpose(x, (0, 2, 1, 3))
+        new = call.transpose(x, (0, 2, 1, 3))
+        return new, new
+    if times.window is not None:
+        return append_rows(call, cache, x, times.window)
     places = call.reshape(times.places, (*times.places.shape, 1))
-    return indices.write_rows(call, cache, places, x, _CACHE_AXES)
+    written = indices.write_rows(call, cache, places, x, CACHE_AXES)
+    return written, written
 
 
-def _bias(call: OnnxCall, key: Value) -> Value | None:
-    """Return what is added to scores. Raises: UnsupportedOp for one of another length than the cache."""
+def _bias(call: OnnxCall, key: Value, times: _TokenPlaces) -> Value | None:
+    """Return what is added to the scores of the keys that are read. The file's is for the first keys of a sequence."""
     bias = call.maybe(10)
-    if bias is not None and (bias.rank != 4 or bias.shape[3] != key.shape[2]):
-        raise call.unsupported(f"attention_bias {bias.type}", f"one for the {key.shape[2]} keys of the cache")
+    if bias is None:
+        return None
+    if bias.rank != 4:
+        raise call.fail(f"attention_bias {bias.type} where 4 dimensions are needed")
+    length, keys = bias.shape[3], key.shape[2]
+    if times.window is not None:
+        steps = constant(np.arange(keys, dtype=np.int64).reshape(1, keys))
+        columns = call.add("min", call.add("add", times.window.first, steps), constant(np.int64(length - 1)))
+        shape = (max(bias.shape[0], columns.shape[0]), *bias.shape[1:3], keys)
+        columns = call.add("broadcast_to", call.reshape(columns, (columns.shape[0], 1, 1, keys)), shape=shape)
+        wide = call.add("broadcast_to", bias, shape=(shape[0], *bias.shape[1:]))
+        return indices.gather_elements(call, wide, columns, 3)
+    if length > keys:
+        return cut(call, bias, {3: (0, keys, 1)})
+    if length < keys:
+        unseen = np.full((*bias.shape[:3], keys - length), _UNSEEN)
+        return call.add("concat", bias, constant(unseen, bias.dtype), axis=3)
     return bias
 
 

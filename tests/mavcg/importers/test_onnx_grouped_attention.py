@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from tests.conftest import examples
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 MICROSOFT = "com.microsoft"
-ROOM, SIZE = 12, 16
+ROOM, SIZE, POSITIONS = 12, 16, 40
 TOLERANCE = 2e-5
 
 
@@ -33,20 +34,22 @@ def model(
     valid: bool = False,
     more: dict[str, Any] | None = None,
     names: dict[int, str] | None = None,
+    room: int = ROOM,
 ) -> Path:
-    """A model of one node. valid: with query_seqlens. more: attributes. names: further inputs, by number."""
+    """A model of one node. valid: with query_seqlens. more: attributes. names: further inputs, by number. room: of the
+    caches."""
     helper, info = onnx.helper, onnx.helper.make_tensor_value_info
     count, kept = heads
     width = (count + 2 * kept if packed else count) * SIZE
     inputs = [info("q", 1, (batch, tokens, width))]
     inputs += [] if packed else [info(name, 1, (batch, tokens, kept * SIZE)) for name in ("k", "v")]
-    inputs += [info(f"past_{name}", 1, (batch, kept, ROOM, SIZE)) for name in ("key", "value")]
+    inputs += [info(f"past_{name}", 1, (batch, kept, room, SIZE)) for name in ("key", "value")]
     inputs += [info("last", 6, (batch,)), info("total", 6, ())]
     given_names = ["q", *(["", ""] if packed else ["k", "v"]), "past_key", "past_value", "last", "total"]
     attributes = {"num_heads": count, "kv_num_heads": kept, **(more or {})}
     known = []
     if attributes.get("do_rotary"):
-        angles = np.arange(ROOM)[:, None] / 10 ** np.linspace(0, 2, SIZE // 2)
+        angles = np.arange(POSITIONS)[:, None] / 10 ** np.linspace(0, 2, SIZE // 2)
         for name, table in (("cos", np.cos(angles)), ("sin", np.sin(angles))):
             known.append(onnx.numpy_helper.from_array(table.astype(np.float32), name))
         given_names += ["cos", "sin"]
@@ -201,6 +204,73 @@ def test_sinks(tmp_path: Path, sink: bool, softcap: float) -> None:
     assert_same(path, [*new, *caches, last, np.array(7, np.int32), *given.values()], last + 1)
 
 
+def kept_tokens(total: int, room: int, window: int) -> int:
+    """Tokens that a cache of a window's length has, dropped one batch after the other."""
+    kept = 0
+    for _ in range(total):
+        kept = kept + 1 if kept < room else window
+    return kept
+
+
+@settings(max_examples=examples(40, 4))
+@given(
+    FORMS,
+    st.sampled_from([(5, 5), (8, 5), (9, 2), (4, 1)]),
+    st.lists(st.integers(1, 7), min_size=1, max_size=6),
+    st.sampled_from(["", "bias", "rotary"]),
+    st.integers(0, 99),
+)
+def test_caches_of_a_windows_length(
+    tmp_path_factory: Any, heads: tuple[int, int], sizes: tuple[int, int], pieces: list[int], kind: str, seed: int
+) -> None:
+    """A text in pieces of any lengths, some longer than the cache."""
+    random, (room, window) = np.random.default_rng(seed), sizes
+    more = {"local_window_size": window, "sliding_window_cache": 1, "do_rotary": int(kind == "rotary")}
+    caches = [np.zeros((1, heads[1], room, SIZE), np.float32) for _ in range(2)]
+    total = 0
+    for tokens in pieces:
+        total += tokens
+        names = {10: "bias"} if kind == "bias" else {}
+        bias = {name: floats(random, 1, 1, tokens, total) for name in names.values()}
+        path = model(
+            tmp_path_factory.mktemp("gqa") / "m.onnx", 1, tokens, heads, True, more=more, names=names, room=room
+        )
+        with_inputs(path, bias)
+        new = parts(random, 1, tokens, heads, True)
+        arrays = [*new, *caches, np.array([total - 1], np.int32), np.array(total, np.int32), *bias.values()]
+        caches = assert_same(path, arrays, [kept_tokens(total, room, window)])
+
+
+def test_caches_of_a_windows_length_of_a_batch(tmp_path: Path) -> None:
+    """By query_seqlens: sequences of different lengths, one of which rests for a run."""
+    random, heads, (room, window) = np.random.default_rng(0), (4, 2), (6, 4)
+    more = {"local_window_size": window, "sliding_window_cache": 1, "do_rotary": 1}
+    path = model(tmp_path / "m.onnx", 2, 3, heads, True, valid=True, more=more, room=room)
+    caches = [np.zeros((2, 2, room, SIZE), np.float32)] * 2
+    keys = np.zeros(2, np.int32)
+    for rows in ((3, 1), (3, 0), (2, 3), (3, 3), (0, 1)):
+        keys = keys + np.array(rows, np.int32)
+        new = parts(random, 2, 3, heads, True)
+        arrays = [*new, *caches, keys - 1, np.array(keys.max(), np.int32), np.array(rows, np.int32)]
+        caches = assert_same(path, arrays, [kept_tokens(int(total), room, window) for total in keys], rows)
+
+
+def test_a_bias_of_any_length(tmp_path: Path) -> None:
+    """As long as the text is; as the cache has room; and longer, which onnxruntime refuses."""
+    random, heads = np.random.default_rng(0), (4, 2)
+    bias = floats(random, 1, 4, 3, ROOM + 3)
+    caches, new = [floats(random, 1, 2, ROOM, SIZE) for _ in range(2)], parts(random, 1, 3, heads, True)
+    results = []
+    for length in (8, ROOM, ROOM + 3):
+        path = model(tmp_path / "m.onnx", 1, 3, heads, True, names={10: "bias"})
+        with_inputs(path, {"bias": bias[..., :length]})
+        arrays = [*new, *caches, np.array([7], np.int32), np.array(length, np.int32), bias[..., :length]]
+        results.append(run(import_onnx(path), *arrays)[0])
+        if length <= ROOM:
+            assert_same(path, arrays, [8])
+    np.testing.assert_array_equal(results[2], results[1])
+
+
 @pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
 @pytest.mark.parametrize("tokens", [1, 3])
 def test_caches_of_8_bits(tmp_path: Path, kind: str, tokens: int) -> None:
@@ -215,6 +285,115 @@ def test_caches_of_8_bits(tmp_path: Path, kind: str, tokens: int) -> None:
     new = parts(random, 1, tokens, heads, False)
     arrays = [*new, *caches, last, np.array(tokens + 4, np.int32), *scales.values()]
     assert_same(path, arrays, last + 1)
+
+
+@pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_caches_of_4_bits(tmp_path: Path, kind: str, tokens: int) -> None:
+    path, scales = quantised_model(tmp_path, kind, tokens, 4, onnx.TensorProto.UINT8)
+    random = np.random.default_rng(1)
+    caches = [random.integers(0, 256, (1, 2, ROOM, SIZE // 2)).astype(np.uint8) for _ in range(2)]
+    last = np.array([tokens + 3], np.int32)
+    new = parts(random, 1, tokens, (4, 2), False)
+    assert_same(path, [*new, *caches, last, np.array(tokens + 4, np.int32), *scales], last + 1)
+
+
+def quantised_model(
+    folder: Path, kind: str, tokens: int, bits: int, type: int, rotary: int = 1
+) -> tuple[Path, list[np.ndarray]]:
+    """A model with caches of few bits, of a TensorProto.DataType, and its scales."""
+    more = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits, "do_rotary": rotary}
+    path = model(folder / "m.onnx", 1, tokens, (4, 2), False, more=more, names={12: "k_scale", 13: "v_scale"})
+    shape = (1,) if kind == "PER_TENSOR" else (1, 2, 1, SIZE)
+    random = np.random.default_rng(0)
+    scales = {name: random.uniform(0.2, 0.5, shape).astype(np.float32) for name in ("k_scale", "v_scale")}
+    with_inputs(path, scales)
+    proto = onnx.load(path)
+    for value in (*proto.graph.input, *proto.graph.output):
+        if value.name.startswith(("past", "present")):
+            row = SIZE * bits // 8
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, type, (1, 2, ROOM, row)))
+    onnx.save(proto, path)
+    return path, list(scales.values())
+
+
+@pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
+def test_caches_of_floats_of_8_bits(tmp_path: Path, kind: str) -> None:
+    """onnxruntime's CPU provider has none; so by NumPy. A number beyond the largest becomes that."""
+    tokens, before, random = 3, 4, np.random.default_rng(1)
+    path, scales = quantised_model(tmp_path, kind, tokens, 8, onnx.TensorProto.FLOAT8E4M3FN, rotary=0)
+    caches = [floats(random, 1, 2, ROOM, SIZE).astype(ml_dtypes.float8_e4m3fn) for _ in range(2)]
+    query, *new = parts(random, 1, tokens, (4, 2), False)
+    new[0][0, 0, 3] = 1e4
+    end = before + tokens
+    last, total = np.array([end - 1], np.int32), np.array(end, np.int32)
+    arrays = [query, *new, *(cache.view(np.uint8) for cache in caches), last, total, *scales]
+    (y, *present) = run(import_onnx(path), *arrays)
+
+    held = []
+    for cache, x, scale, have in zip(caches, new, scales, present, strict=True):
+        of_heads = np.broadcast_to(scale.reshape(1, -1, 1, scale.shape[-1]), (1, 2, 1, SIZE))
+        rows = np.clip(x.reshape(1, tokens, 2, SIZE).swapaxes(1, 2) / of_heads, -448, 448)
+        cache[:, :, before:end] = rows.astype(ml_dtypes.float8_e4m3fn)
+        np.testing.assert_array_equal(have[:, :, :end], cache.view(np.uint8)[:, :, :end])
+        held.append(np.repeat(cache[:, :, :end].astype(np.float64) * of_heads, 2, axis=1))
+    scores = np.einsum("bthd,bhkd->bhtk", query.reshape(1, tokens, 4, SIZE).astype(np.float64), held[0]) / np.sqrt(SIZE)
+    scores[:, :, np.arange(end) > np.arange(before, end)[:, None]] = -np.inf
+    powers = np.exp(scores - scores.max(axis=3, keepdims=True))
+    expected = np.einsum("bhtk,bhkd->bthd", powers / powers.sum(axis=3, keepdims=True), held[1])
+    np.testing.assert_allclose(y, expected.reshape(y.shape), TOLERANCE, TOLERANCE)
+
+
+def test_queries_of_16_bits_beside_caches_of_8(tmp_path: Path) -> None:
+    """The caches keep their type."""
+    path, scales = quantised_model(tmp_path, "PER_TENSOR", 1, 8, onnx.TensorProto.INT8)
+    proto = onnx.load(path)
+    for value in (*proto.graph.input, *proto.graph.output):
+        if value.name in ("q", "k", "v", "y"):
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    for i, tensor in enumerate(proto.graph.initializer):
+        half = onnx.numpy_helper.to_array(tensor).astype(np.float16)
+        proto.graph.initializer[i].CopyFrom(onnx.numpy_helper.from_array(half, tensor.name))
+    onnx.save(proto, path)
+    random = np.random.default_rng(1)
+    caches = [random.integers(-127, 128, (1, 2, ROOM, SIZE)).astype(np.int8) for _ in range(2)]
+    new = [part.astype(np.float16) for part in parts(random, 1, 1, (4, 2), False)]
+    y, *present = run(import_onnx(path), *new, *caches, np.array([4], np.int32), np.array(5, np.int32), *scales)
+    assert [array.dtype.name for array in (y, *present)] == ["float16", "int8", "int8"]
+
+
+@pytest.mark.parametrize("output", [1, 2])
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [({"softcap": 2.0}, ""), ({"local_window_size": 2}, "sink"), ({"causal": 0}, ""), ({"do_rotary": 1}, "bias")],
+)
+def test_scores_as_an_output(tmp_path: Path, output: int, more: dict[str, Any], name: str) -> None:
+    """Before the softmax, or after it; behind the keys that count ours are 0."""
+    random, heads, tokens, total = np.random.default_rng(0), (4, 2), 3, 8
+    further = {"sink": (11, floats(random, 4)), "bias": (10, floats(random, 1, 1, tokens, total)), "": (0, None)}
+    number, array = further[name]
+    path = model(
+        tmp_path / "m.onnx",
+        1,
+        tokens,
+        heads,
+        True,
+        more={**more, "qk_output": output},
+        names={number: name} if name else {},
+    )
+    given = {name: array} if array is not None else {}
+    proto = onnx.load(with_inputs(path, given))
+    proto.graph.node[0].output.append("scores")
+    proto.graph.output.append(onnx.helper.make_tensor_value_info("scores", 1, None))
+    onnx.save(proto, path)
+    caches = [floats(random, 1, 2, ROOM, SIZE) for _ in range(2)]
+    new = parts(random, 1, tokens, heads, True)
+    arrays = [*new, *caches, np.array([total - 1], np.int32), np.array(total, np.int32), *given.values()]
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    *_, expected = session.run(None, {i.name: a for i, a in zip(session.get_inputs(), arrays, strict=True)})
+    *_, computed = run(import_onnx(path), *arrays)
+    assert computed.shape == (1, 4, tokens, ROOM) and not computed[..., total:].any()
+    np.testing.assert_allclose(computed[..., :total], expected, TOLERANCE, TOLERANCE)
 
 
 def test_norms_of_heads(tmp_path: Path) -> None:
@@ -251,11 +430,17 @@ def test_norms_of_heads(tmp_path: Path) -> None:
         (
             {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 4},
             {},
-            r"quantised caches \['f32', 'f32'\] of 4 bits; supported: caches of int8",
+            r"quantised caches \['f32', 'f32'\] of 4 bits; supported: caches of int8 and float8e4m3fn",
         ),
-        ({"sliding_window_cache": 1}, {}, "sliding_window_cache 1"),
+        ({"sliding_window_cache": 1}, {}, "sliding_window_cache with a local_window_size of -1; at least 1"),
+        (
+            {"sliding_window_cache": 1, "local_window_size": 13},
+            {},
+            r"a cache f32\[1,2,12,16\] where \[1, 2, at least 13, 16\] is needed",
+        ),
         ({}, {11: "sink"}, r"head_sink f32\[3\] where \[4\] is needed"),
         ({}, {14: "norm"}, "q_norm_weight f32.3.; both or none"),
+        ({"qk_output": 3}, {}, "qk_output 3; 1 or 2 is needed"),
         ({"num_heads": 5}, {}, "num_heads 5 and kv_num_heads 2"),
         ({"num_heads": 6}, {}, r"f32\[1,1,128\] in 10 heads"),
     ],

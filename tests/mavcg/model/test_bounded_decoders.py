@@ -17,7 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_run import assert_same, results_of_lengths  # noqa: E402
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
-from tests.mavcg.importers.test_onnx_grouped_attention import ROOM, SIZE, floats, model  # noqa: E402
+from tests.mavcg.importers.test_onnx_grouped_attention import ROOM, SIZE, floats, kept_tokens, model  # noqa: E402
 
 helper = onnx.helper
 MICROSOFT = "com.microsoft"
@@ -34,18 +34,23 @@ def free(path: Path, *names: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("packed", "window"), [(True, -1), (False, 3)])
-def test_attention_over_caches(tmp_path: Path, packed: bool, window: int) -> None:
-    """Runs of one to seven tokens attend to caches that are empty or hold tokens of earlier runs."""
-    heads, random = (4, 2), np.random.default_rng(0)
-    more = {"do_rotary": 1, "local_window_size": window}
+@pytest.mark.parametrize(
+    ("packed", "window", "room"), [(True, -1, ROOM), (False, 3, ROOM), pytest.param(True, 3, 5, marks=pytest.mark.long)]
+)
+def test_attention_over_caches(tmp_path: Path, packed: bool, window: int, room: int) -> None:
+    """Runs of one to seven tokens attend to caches that are empty or hold tokens of earlier runs.
+
+    A cache that is shorter than the text drops what is before the window.
+    """
+    heads, random, drops = (4, 2), np.random.default_rng(0), room < ROOM
+    more = {"do_rotary": 1, "local_window_size": window, "sliding_window_cache": int(drops)}
     names = ("q",) if packed else ("q", "k", "v")
-    path = free(model(tmp_path / "m.onnx", 1, 7, heads, packed, more=more), *names)
+    path = free(model(tmp_path / "m.onnx", 1, 7, heads, packed, more=more, room=room), *names)
     widths = [heads[0] + 2 * heads[1]] if packed else [heads[0], heads[1], heads[1]]
     reference = onnxruntime.InferenceSession(path)
     inputs: dict[int, Any] = {}
     for n, before in ((1, 4), (2, 0), (3, 2), (6, 5), (7, 0)):
-        caches = {f"past_{name}": floats(random, 1, heads[1], ROOM, SIZE) for name in ("key", "value")}
+        caches = {f"past_{name}": floats(random, 1, heads[1], room, SIZE) for name in ("key", "value")}
         of_tokens = {name: floats(random, 1, n, w * SIZE) for name, w in zip(names, widths, strict=True)}
         last, total = np.array([before + n - 1], np.int32), np.array(before + n, np.int32)
         inputs[n] = {**of_tokens, **caches, "last": last, "total": total}
@@ -53,7 +58,7 @@ def test_attention_over_caches(tmp_path: Path, packed: bool, window: int) -> Non
     results = results_of_lengths(path, shapes, Dimension("tokens", 1, 7), inputs, (2, 6))
     for n, (ours, fixed) in results.items():
         assert ours == (fixed or ours), f"the bits of {n} tokens"
-        keys = int(inputs[n]["total"])
+        keys = kept_tokens(int(inputs[n]["total"]), room, window) if drops else int(inputs[n]["total"])
         expected = reference.run(None, inputs[n])
         for number, (have, want) in enumerate(zip(ours, expected, strict=True)):
             near = np.frombuffer(have, np.float32).reshape(want.shape)
