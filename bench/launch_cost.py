@@ -3,7 +3,8 @@
 User and system time of all processes, children included, interleaved: median of three rounds. The cache holds what any
 first file of a build leaves there; versions are compiled, and schedules searched for, anew in each round. Then the file
 is compiled again with another macro that it does not use: its versions are in the cache. Python finds mavcg's byte
-code, as where pip installed it. `--long` adds the FFT with machine passes, which takes minutes.
+code, as where pip installed it. The program of `mavcg launch --program` does the same work from a cache of its own.
+`--long` adds the FFT with machine passes, which takes minutes.
 """
 
 import os
@@ -89,12 +90,16 @@ def measure(file: File, folder: Path) -> dict[str, Any]:
     (folder / "first.c").write_text(ONE_HOT.replace("smooth", file.hot[0]), encoding="utf-8")
     launch = [sys.executable, "-m", "mavcg.cli", "launch", "--strict"]
     cpu_seconds([*launch, *file.compiler, "-O2", "-c", "first.c"], folder, folder / "warm")
-    plain, launched, again = [], [], []
+    cpu_seconds([*launch, "--program", "mavcg-launch"], folder, folder / "warm")
+    plain, launched, by_program, again = [], [], [], []
     for number in range(ROUNDS):
-        shutil.copytree(folder / "warm", folder / f"cache{number}")
+        for cache in (f"cache{number}", f"other{number}"):
+            shutil.copytree(folder / "warm", folder / cache)
         compiler = [*file.compiler, "-O2", f"-DROUND={number}", "-c", "x.c"]  # zig keeps what it has compiled
         plain.append(cpu_seconds([*compiler, "-DPLAIN"], folder, folder / f"cache{number}"))
         launched.append(cpu_seconds([*launch, *compiler], folder, folder / f"cache{number}"))
+        program = [str(folder / "mavcg-launch"), "--strict", *compiler, "-DPROGRAM"]
+        by_program.append(cpu_seconds(program, folder, folder / f"other{number}"))
         again.append(cpu_seconds([*launch, *compiler, "-DAGAIN"], folder, folder / f"cache{number}"))
     return {
         "file": file.name,
@@ -103,6 +108,8 @@ def measure(file: File, folder: Path) -> dict[str, Any]:
         "plain_s": round(statistics.median(plain), 3),
         "launch_s": round(statistics.median(launched), 3),
         "ratio": round(statistics.median(launched) / statistics.median(plain), 2),
+        "program_s": round(statistics.median(by_program), 3),
+        "program_ratio": round(statistics.median(by_program) / statistics.median(plain), 2),
         "again_s": round(statistics.median(again), 3),
         "again_ratio": round(statistics.median(again) / statistics.median(plain), 2),
     }

@@ -11,7 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.."
+USAGE = (
+    "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.. | --program FILE"
+)
 HELP = """\
 Run a compiler command, and add versions of the hot functions to the object that it makes.
 
@@ -25,6 +27,10 @@ versions of a file add.
 
 cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
 make CC="mavcg launch gcc" CXX="mavcg launch g++"
+
+--program FILE writes a small program that does the same, and starts Python only for files that may have hot functions:
+mavcg launch --program mavcg-launch && make CC="$PWD/mavcg-launch gcc"
+
 mavcg launch --config mavcg.toml gcc -O2 -c sgemm.c -o sgemm.o
 """
 
@@ -37,6 +43,7 @@ def launch(arguments: list[str]) -> int:
     config: str | None = os.environ.get("MAVCG_CONFIG")
     strict = False
     max_growth: float | None = None
+    compiled = False
     while arguments and arguments[0].startswith("-"):
         option, arguments = arguments[0], arguments[1:]
         if option in ("-h", "--help"):
@@ -56,13 +63,38 @@ def launch(arguments: list[str]) -> int:
             max_growth = _percentage(value)
             if max_growth is None:
                 return _refuse(f"launch --max-growth {value}: is not a percentage of 0 or more; give one, such as 50")
+        elif option == "--program" and arguments:
+            return _write_program(arguments[0])
+        elif option == "--compiled":  # by the program of --program, which then found that the file is not cold
+            compiled = True
         elif option == "--":
             break
         else:
             return _refuse(f"launch {option}: is not an option of mavcg launch; {USAGE}")
     if not arguments:
         return _refuse(f"launch: no compiler is named; {USAGE}")
+    if compiled:
+        return _launch_in_full(arguments, config, strict, max_growth, 0, [])
     return _launch(arguments, config, strict, max_growth)
+
+
+def _write_program(path: str) -> int:
+    from pathlib import Path
+
+    from mavcg.console.error_exit import EXIT_BAD_INPUT, system_words
+    from mavcg.errors import MavcgError
+    from mavcg.program.launch_program import write_launch_program
+    from mavcg.text.terminal import say, say_error
+
+    try:
+        write_launch_program(Path(path))
+    except MavcgError as error:
+        say_error(error)
+        return EXIT_BAD_INPUT
+    except OSError as error:
+        say(f"launch --program {path}: {system_words(error)}")
+        return EXIT_BAD_INPUT
+    return 0
 
 
 def _refuse(message: str) -> int:

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 _VARIABLE = "MAVCG_CACHE"  # these and the folder: mavcg/files/store.py
 _OFF = ("off", "0", "no")
-_HEAD = "mavcg launch 1"
+HEAD = "mavcg launch 1"
 _WRITABLE_BY_OTHERS = 0o022
 FILE_NAME = "mavcg.toml"
 
-_COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
-_SOURCES = (".c", ".cc", ".cp", ".cxx", ".cpp", ".c++")
+COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
+SOURCES = (".c", ".cc", ".cp", ".cxx", ".cpp", ".c++")
 # Options whose value is the next word, and what options without one begin with: those that leave a command one that
 # compiles a source to an object in machine code.
-_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-include", "--param")
-_ALONE = ("-c", "-MD", "-MMD", "-MP", "-pipe", "-pthread", "-ansi", "-pedantic", "-w")
-_BEGIN = ("-I", "-D", "-U", "-W", "-O", "-g", "-std=", "-f", "-m", "--param=")
-_NOT = ("-flto", "-fsyntax-only", "-fplugin", "-fmodule", "-Wp,", "-mllvm", "-fpreprocessed", "-fdirectives-only")
+WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-include", "--param")
+ALONE = ("-c", "-MD", "-MMD", "-MP", "-pipe", "-pthread", "-ansi", "-pedantic", "-w")
+BEGIN = ("-I", "-D", "-U", "-W", "-O", "-g", "-std=", "-f", "-m", "--param=")
+NOT = ("-flto", "-fsyntax-only", "-fplugin", "-fmodule", "-Wp,", "-mllvm", "-fpreprocessed", "-fdirectives-only")
 _AFTER_COLON = (" ", "\t", "\n", "\\")  # of a rule of a dependency file
 
 
@@ -47,15 +47,15 @@ def plain_command(command: "Sequence[str]") -> ColdCommand | None:
     sources: list[str] = []
     words = iter(command[1:])
     for word in words:
-        if word in _WITH_VALUE:
+        if word in WITH_VALUE:
             given[word] = next(words, "")
-        elif word in _ALONE:
+        elif word in ALONE:
             given[word] = ""
         elif word[:1] not in ("-", "@"):
             sources.append(word)
-        elif not word.startswith(_BEGIN) or word.startswith(_NOT):
+        elif not word.startswith(BEGIN) or word.startswith(NOT):
             return None
-    if "-c" not in given or len(sources) != 1 or not sources[0].endswith(_SOURCES):
+    if "-c" not in given or len(sources) != 1 or not sources[0].endswith(SOURCES):
         return None
     stem = os.path.splitext(os.path.basename(sources[0]))[0]
     output = given.get("-o", f"{stem}.o")
@@ -70,7 +70,7 @@ def _is_compiler(path: str) -> bool:
     parts = os.path.basename(path).split("-")
     while len(parts) > 1 and parts[-1].replace(".", "").isdigit():
         parts.pop()
-    return parts[-1] in _COMPILERS
+    return parts[-1] in COMPILERS
 
 
 def is_cold(compiled: ColdCommand, config: str | None) -> bool:
@@ -169,7 +169,7 @@ def write_note(config: str, profile: str, files: "Sequence[str]", words: "Iterab
     words: each object with a hot function contains one of them. Without a cache, nothing is written.
     """
     path, state = note_path(config), _state(config, profile)
-    parts = [_HEAD, state, profile, str(len(files)), *files]
+    parts = [HEAD, state, profile, str(len(files)), *files]
     content = b"\0".join([*(os.fsencode(part) for part in parts), *sorted(words)])
     if not path or not state or b"" in words:
         return
@@ -199,7 +199,7 @@ def read_note(config: str) -> "tuple[list[str], list[bytes]] | None":
         end = 4 + int(count)
     except (OSError, ValueError):
         return None
-    if head != _HEAD or not state or state != _state(config, profile):
+    if head != HEAD or not state or state != _state(config, profile):
         return None
     return [os.fsdecode(part) for part in parts[4:end]], parts[end:]
 

@@ -19,7 +19,7 @@ LANGUAGES = {
     **dict.fromkeys((".ii",), "c++-cpp-output"),
     **dict.fromkeys((".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C"), "c++"),
 }
-LAUNCHERS = ("ccache", "sccache", "distcc", "icecc", "buildcache", "time", "nice")
+LAUNCHERS = ("ccache", "sccache", "distcc", "icecc", "buildcache", "time", "nice", "mavcg-launch")
 
 # Options with which a command does not compile one source to one object, with a description of what it does instead.
 _NOT_OBJECTS = {

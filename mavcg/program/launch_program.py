@@ -1,0 +1,59 @@
+"""Makes the short way of `mavcg launch` a program of its own, for builds of many files that have no hot functions.
+
+A start of Python takes longer than many files take to compile. The program (csrc/cold_launch.c) decides what
+cold_launch.py does, from the same notes, and leaves everything else to this mavcg.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from mavcg.files.child_python import python_command
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.whole_file import put_in_place
+from mavcg.program import cold_launch
+from mavcg.toolchain.target import host_target
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+
+SOURCE = Path(__file__).with_name("csrc") / "cold_launch.c"
+_START = "from mavcg.cli import main\nmain()\n"
+
+
+def write_launch_program(path: Path, mavcg: Sequence[str] | None = None) -> None:
+    """Compile the program for this machine, and put it at this path.
+
+    mavcg: the command to which it leaves what it does not know; None for this mavcg.
+    Raises: ToolError if it does not compile; OSError if it cannot be written.
+    """
+    with scratch_folder(".mavcg-", path.absolute().parent) as scratch:
+        (scratch / "cold_launch.h").write_text(
+            header(mavcg or python_command(_START)), encoding="utf-8", errors="surrogateescape"
+        )
+        made = scratch / path.name
+        target = host_target().zig_name
+        arguments = ["-target", target, *PLAIN_CODE_FLAGS, "-std=gnu11", "-O2", f"-I{scratch}", str(SOURCE)]
+        run_zig("cc", [*arguments, "-o", str(made)], f"compiling {path.name} for {target}")
+        made.chmod(0o755)
+        put_in_place(made, path.absolute())
+
+
+def header(mavcg: Sequence[str]) -> str:
+    """Return the C of what both forms of the short way share: the words of options, names, the command of mavcg."""
+    lists = {
+        "COMPILERS": cold_launch.COMPILERS,
+        "SOURCES": cold_launch.SOURCES,
+        "WITH_VALUE": cold_launch.WITH_VALUE,
+        "ALONE": cold_launch.ALONE,
+        "BEGIN": cold_launch.BEGIN,
+        "NOT": cold_launch.NOT,
+    }
+    lines = [
+        f"static const char *const {name}[] = {{{', '.join(map(_c_text, words))}, 0}};" for name, words in lists.items()
+    ]
+    lines += [f"#define CONFIG_NAME {_c_text(cold_launch.FILE_NAME)}", f"#define NOTE_HEAD {_c_text(cold_launch.HEAD)}"]
+    return "\n".join([*lines, f"#define MAVCG {', '.join(map(_c_text, mavcg))}"]) + "\n"
+
+
+def _c_text(text: str) -> str:
+    """Return a text as a string of C, whose escapes are JSON's for these."""
+    return json.dumps(text, ensure_ascii=False)
