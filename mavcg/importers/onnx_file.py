@@ -7,6 +7,7 @@ attributes are resolved here: graphs have no free dimensions and no optional val
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import onnx
 
 LEAST_OPSET = 7
+_LONGEST_SUM = 200  # characters of a dimension's name that is read as a sum of others
 
 
 def import_onnx(
@@ -209,6 +211,7 @@ def dims_of(info: onnx.ValueInfoProto) -> list[int | str]:
 def given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """Return the values of named dimensions in the given shapes, which apply to other inputs with these dimensions.
 
+    So do sums and products of them, as exporters write the length of a mask: past_sequence_length + sequence_length.
     Raises: MavcgError if two shapes give a dimension different values.
     """
     known: dict[str, int] = {}
@@ -216,7 +219,20 @@ def given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tu
         for dim, length in zip(dims_of(info), shapes.get(info.name, ()), strict=False):
             if isinstance(dim, str) and dim and known.setdefault(dim, length) != length:
                 raise MavcgError(f"--shape: dimension {dim} is {known[dim]} in one input and {length} in {info.name}")
-    return known
+    names = {dim for info in inputs for dim in dims_of(info) if isinstance(dim, str) and dim and dim not in known}
+    computed = {name: _computed_length(name, known) for name in names}
+    return known | {name: length for name, length in computed.items() if length is not None}
+
+
+def _computed_length(name: str, known: Mapping[str, int]) -> int | None:
+    """Return the value of a name such as past + 8*tokens, a sum of products of numbers and known names; else None."""
+    terms = [[factor.strip() for factor in term.split("*")] for term in name[:_LONGEST_SUM].split("+")]
+    factors = [factor for term in terms for factor in term]
+    numbers = {factor: int(factor) for factor in factors if factor.isascii() and factor.isdecimal()}
+    numbers.update(known)
+    if len(name) > _LONGEST_SUM or not any(f in known for f in factors) or any(f not in numbers for f in factors):
+        return None
+    return sum(prod(numbers[factor] for factor in term) for term in terms)
 
 
 def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:

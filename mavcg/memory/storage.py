@@ -7,6 +7,7 @@ A producer writes directly to the place in the consumer's buffer:
 """
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node, fresh_name
@@ -27,9 +28,12 @@ _OF_PARTS = frozenset({"concat", "pad", "pad_with", "reshape", "slice", "loop_st
 _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
 
 
-def assign_storage(graph: Graph) -> Storage:
-    """Return the graph with a location for every tensor."""
-    return _Assignment(prepare_loops(_with_own_outputs(graph))).storage()
+def assign_storage(graph: Graph, separate: Collection[str] = ()) -> Storage:
+    """Return the graph with a location for every tensor.
+
+    separate: results of concat and slice that a kernel copies, as the place of a part follows from a run's lengths.
+    """
+    return _Assignment(prepare_loops(_with_own_outputs(graph)), separate).storage()
 
 
 def _with_own_outputs(graph: Graph) -> Graph:
@@ -55,8 +59,8 @@ class _Assignment:
     A tensor's container is decided before its contents.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, separate: Collection[str]) -> None:
+        self.graph, self.separate = graph, separate
         self.types = dict(graph.types)
         self.containers = Containers(self.types)
         self.silent: set[str] = set()
@@ -88,6 +92,8 @@ class _Assignment:
         nodes: list[Node] = []
         for node in reversed(self.graph.nodes):
             nodes.append(node)
+            if node.output in self.separate:
+                continue
             if node.op == "concat":
                 copies, nodes[-1] = self.concat(node)
                 nodes += copies

@@ -82,14 +82,14 @@ def merge_moves(graph: Graph) -> Graph:
         %s = reshape(%r) shape=[1,6]
         %c = concat(%s, %z) axis=1
         %d = concat(%c, %z) axis=1
-        %t = slice(%d) starts=[0,7] stops=[1,9] steps=[1,1]
+        %t = slice(%d) starts=[0,6] stops=[1,10] steps=[1,1]
         return %d, %t
     After:
         input %x: f32[2,3]
         input %z: f32[1,4]
         %s = reshape(%x) shape=[1,6]
         %d = concat(%s, %z, %z) axis=1
-        %t = slice(%z) starts=[0,1] stops=[1,3] steps=[1,1]
+        %t = reshape(%z) shape=[1,4]
         return %d, %t
 
     Also merged: transposes of transposes, slices of slices, casts of exact casts. Also removed: a concat of one tensor,
@@ -163,11 +163,14 @@ def _slice(new: Rewrite, node: Node) -> str | None:
 def _sliced_input(
     new: Rewrite, concat: Node, starts: tuple[int, ...], stops: tuple[int, ...]
 ) -> tuple[str, int] | None:
-    """Return the input of a concat that contains a slice, and the total length of the inputs before it, or None."""
+    """Return the input of a concat that a slice takes whole, and the total length of the inputs before it, or None.
+
+    A part of an input at these lengths may be one of several inputs at others (docs/lengths.md).
+    """
     axis, before = concat.attr("axis"), 0
     for name in concat.inputs:
         length = new.types[name].shape[axis]
-        if before <= starts[axis] and stops[axis] <= before + length:
+        if before == starts[axis] and stops[axis] == before + length:
             return name, before
         before += length
     return None

@@ -10,6 +10,7 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
         length_numbers   constants that follow from a length become operators on it
     any_length       these graphs, optimised, -> lowered to kernels for any lengths; the program gets its dimensions
         merged_steps     the same step of several lengths -> one step
+        moved_parts        what has no place in another tensor that is the same at all lengths
         first_rows         by the first rows of work of its kernel for the longest lengths
         pixel_rows         the same, in other rows
         read_length        by a kernel that reads a length of the run

@@ -10,6 +10,7 @@ from dataclasses import replace
 from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, sample_of
 from mavcg.choose.lengths.length_numbers import without_length_inputs
 from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, step_refusal
+from mavcg.choose.lengths.moved_parts import leaves_input, moved_parts
 from mavcg.choose.lengths.same_graph import in_order
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs
 from mavcg.choose.lengths.samples import fit_count, lengths_text
@@ -30,7 +31,8 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     the same for all lengths. Raises: MavcgError naming the node that has no kernel for all lengths, and as lower_graph.
     """
     ordered = [graphs[0], *(in_order(graph, graphs[0], sampled.dimensions) for graph in graphs[1:])]
-    lowered = [without_state_copies(lower_graph(graph, packing)) for graph in ordered]
+    separate = moved_parts(ordered)
+    lowered = [without_state_copies(lower_graph(graph, packing, separate=separate)) for graph in ordered]
     _check_steps(lowered, sampled)
     most = lowered[0]
     merger = StepMerger(lowered, sampled.samples, sampled.dimensions, _axes(lowered, sampled))
@@ -74,7 +76,12 @@ def _axes(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mapping[str
 
     known = {name: sampled.axes[name] for name in most.graph.inputs}
     seen = [sample_of(low.graph, lengths) for low, lengths in zip(graphs, sampled.samples, strict=True)]
-    return axis_counts(most.graph, seen, known, refusal, sampled.windows)
+    axes = axis_counts(most.graph, seen, known, refusal, sampled.windows)
+    for node in most.graph.nodes:
+        nodes = [sample.nodes[node.outputs[0]] for sample in seen] if node.op == "slice" else []
+        if nodes and (lengths := leaves_input(nodes, sampled.samples, axes, sampled.dimensions)) is not None:
+            raise refusal(node, f"would begin or end in another tensor at {lengths_text(lengths)}")
+    return axes
 
 
 def _with_trips(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mapping[LoopRange, LoopRange]:

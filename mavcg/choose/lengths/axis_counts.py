@@ -4,13 +4,14 @@ A graph has the shapes of one set of lengths. How an axis follows from those of 
 windows at a stride are a quotient, pads and concatenations a sum, other operators keep lengths or multiply them. The
 rules are compared with the shapes that were read for other lengths; what windows add at their end, as pads of the
 length or in ceil mode, is found from these. For this their samples have to have all remainders of a stride
-(`distances`).
+(`distances`). A slice begins and ends at a fixed index, or as far from its end or from that of another axis.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
+from mavcg.choose.lengths.samples import index_count
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.counts import Count, Length, is_symbolic, product_of, quotient_of, sum_of, value_at
@@ -106,17 +107,17 @@ def _of_output(
         def fits(count: Count, values: Sequence[int] = values) -> bool:
             return all(value_at(count, sample.lengths) == value for sample, value in zip(there, values, strict=True))
 
-        # A slice that stops elsewhere has to be one that ends as far from the end.
-        stops = {s.nodes[name].attr("stops")[axis] for s in there} if node.op == "slice" else set[int]()
-        if len(set(values)) == 1 and len(stops) < 2:
+        if len(set(values)) == 1 and (node.op != "slice" or _ends(node, axis, there, counts) is not None):
             found.append(longest)
             continue
         choices = _choices(node, axis, longest, there, counts, known)
         count = next((each for each in choices if fits(each)), None)
         if count is None:
-            other, value = next((s.lengths, n) for s, n in zip(there[1:], values[1:], strict=True) if n != longest)
+            others = ((s.lengths, n) for s, n in zip(there[1:], values[1:], strict=True) if n != longest)
+            other, value = next(others, ({}, longest))
             at = ", ".join(map(str, other.values()))
-            raise refusal(node, f"has %{name} with {longest} at its longest length and {value} at {at}")
+            difference = f"{value} at {at}" if other else "as many, from another place on, at others"
+            raise refusal(node, f"has %{name} with {longest} at its longest length and {difference}")
         found.append(count)
     return tuple(found)
 
@@ -142,7 +143,7 @@ def _choices(
             yield sum_of(*(counts[name][axis] for name in node.inputs))
         return
     if node.op == "slice" and len(x) > axis:
-        yield from _slice(node, axis, x[axis], samples)
+        yield from _slice(node, axis, longest, samples, counts)
         return
     if node.op == "conv_transpose2d" and axis in (1, 2):
         factor = node.attr("stride")[axis - 1]
@@ -170,13 +171,51 @@ def _windows(
             yield quotient_of(sum_of(rows, more), stride)
 
 
-def _slice(node: Node, axis: int, length: Count, samples: Sequence[ShapeSample]) -> Iterator[Count]:
-    """Yield the length of a slice that begins at the same index always, and ends as far from the end."""
-    slices = [sample.nodes[node.outputs[0]] for sample in samples]
-    start, step = node.attr("starts")[axis], node.attr("steps")[axis]
-    ends = {value_at(length, s.lengths) - each.attr("stops")[axis] for s, each in zip(samples, slices, strict=True)}
-    if step > 0 and len(ends) == 1 and all(each.attr("starts")[axis] == start for each in slices):
-        yield quotient_of(sum_of(length, step - 1 - start - ends.pop()), step)
+def index_of(
+    nodes: Sequence[Node],
+    name: str,
+    axis: int,
+    lengths: Sequence[Mapping[str, int]],
+    length: Count,
+    counts: Mapping[str, AxisCounts],
+) -> Count | None:
+    """Return where a slice begins or ends along an axis; None if no rule explains it.
+
+    nodes: the slice at each of the lengths. name: of the attribute, starts or stops. length: of the axis. counts: of
+    the axes of tensors, at the end of which it may begin.
+    """
+    bases = chain((0, length), dict.fromkeys(_symbolic(counts)))
+    return index_count([node.attr(name)[axis] for node in nodes], lengths, bases)
+
+
+def _ends(
+    node: Node, axis: int, samples: Sequence[ShapeSample], counts: Mapping[str, AxisCounts]
+) -> tuple[Count, Count] | None:
+    """Return where a slice begins and ends along an axis; None if one of both follows from no length."""
+    nodes, lengths = [s.nodes[node.outputs[0]] for s in samples], [s.lengths for s in samples]
+    length = counts.get(node.inputs[0], samples[0].types[node.inputs[0]].shape)[axis]
+    start, stop = (index_of(nodes, name, axis, lengths, length, counts) for name in ("starts", "stops"))
+    return None if start is None or stop is None else (start, stop)
+
+
+def _slice(
+    node: Node, axis: int, longest: int, samples: Sequence[ShapeSample], counts: Mapping[str, AxisCounts]
+) -> Iterator[Count]:
+    """Yield the lengths of a slice along an axis."""
+    step, ends = node.attr("steps")[axis], _ends(node, axis, samples, counts)
+    if ends is None:
+        return
+    start, stop = ends
+    if step > 0 and isinstance(start, int):
+        yield quotient_of(sum_of(stop, step - 1 - start), step)
+    if abs(step) == 1:  # from a place that moves on: as long as what lies there
+        for count in dict.fromkeys(_symbolic(counts)):
+            yield sum_of(count, longest - value_at(count, samples[0].lengths))
+
+
+def _symbolic(counts: Mapping[str, AxisCounts]) -> Iterator[Count]:
+    """Yield the lengths of axes that follow from those of the dimensions."""
+    return (count for axes in counts.values() for count in axes if is_symbolic(count))
 
 
 def _multiples(

@@ -11,6 +11,7 @@ import numpy as np
 
 from mavcg.choose.lengths.axis_counts import AxisCounts
 from mavcg.choose.lengths.first_rows import counted_spec, plain_spec
+from mavcg.choose.lengths.moved_parts import part_offsets
 from mavcg.choose.lengths.pixel_rows import in_one_column, in_pixels
 from mavcg.choose.lengths.read_length import has_all_rows, merge_by_length, rows_at
 from mavcg.choose.lengths.run_words import merge_by_words
@@ -85,7 +86,8 @@ class StepMerger:
     def _by_words(self, number: int, counts: Sequence[Count]) -> LoweredStep:
         plain = self.graphs[0].steps[number]
         specs = [graph.steps[number].spec for graph in self.graphs]
-        merged = merge_by_words(specs, self.samples, self.dimensions, counts)
+        offsets = part_offsets([graph.steps[number].node for graph in self.graphs], self.samples, self.axes)
+        merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *offsets])
         if merged is None:
             raise step_refusal(plain, self.dimensions, f"no kernel of it ({plain.spec.family}) takes all lengths")
         operands = (*plain.operands, *(Operand(count=count) for count in merged.words))

@@ -87,7 +87,7 @@ def _count_of(
     """Return the count that has these numbers at the samples; None if there is none, or several of different values."""
     found = dict.fromkeys(count for count in [fit_count(numbers, samples, dimensions)] if count is not None)
     for count in known:
-        unit, rest = divmod(numbers[0], value_at(count, samples[0]))
+        unit, rest = divmod(numbers[0], max(1, value_at(count, samples[0])))
         if not rest and list(numbers) == [unit * value_at(count, sample) for sample in samples]:
             found[product_of(unit, count)] = None
     probes = [

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mavcg.choose.lengths.axis_counts import POOLS, AxisCounts, ShapeSample
 from mavcg.choose.lengths.samples import Lengths, dimensions_text, lengths_text, remedy_text
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.graph.counts import Count, Dimension, value_at
 
-_COPIES = ("broadcast_to", "slice")  # operators that a length of 1 may have no use for, and then are not in the graph
+_COPIES = ("broadcast_to", "slice")  # operators that a length may have no use for, and then are not in the graph
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class GraphComparison:
     def check(self, graph: Graph, lengths: Lengths) -> ShapeSample:
         """Return the types of the tensors of a graph that differs from that for the longest lengths in lengths only.
 
-        They have the names of the latter, of which copies may be missing at a length of 1 (check_copies).
+        They have the names of the latter, of which copies may be missing where they copy all (check_copies).
         Raises: MavcgError for another graph.
         """
         most = self.most
@@ -36,7 +38,7 @@ class GraphComparison:
         b = next(others, None)
         for a in most.nodes:
             same = b is not None and a.op == b.op and self._same_inputs(a, b, names, graph, lengths)
-            if not same and a.op in _COPIES and 1 in lengths.values() and a.inputs[0] in names:
+            if not same and a.op in _COPIES and (1 in lengths.values() or a.op == "slice") and a.inputs[0] in names:
                 names[a.output] = names[a.inputs[0]]
                 continue
             if b is None or not same:
@@ -133,23 +135,44 @@ def _changes(a: Node, b: Node) -> str:
 
 
 def _is_corner(long: Array, short: Array) -> bool:
-    """Return True if one array is the beginning of the other along each axis on which they differ.
+    """Return True if one array is the beginning of the other along each axis on which they differ, or both are causal
+    masks whose last query sees all keys.
 
-    Such are causal masks, which no kernel reads; merged_steps.py has a stricter rule for constants of kernels.
+    No kernel reads such masks; merged_steps.py has a stricter rule for constants of kernels.
     """
     if long.dtype != short.dtype or long.ndim != short.ndim:
         return False
     common = tuple(slice(min(n, m)) for n, m in zip(long.shape, short.shape, strict=True))
-    return long[common].tobytes() == short[common].tobytes()
+    if long[common].tobytes() == short[common].tobytes():
+        return True
+    masks = _causal_numbers(long), _causal_numbers(short)
+    one_query = short.ndim > 1 and short.shape[-2] == 1  # which sees all
+    return (
+        masks[0] is not None
+        and masks[1] is not None
+        and masks[0][:1] == masks[1][:1]
+        and (one_query or masks[0] == masks[1])
+    )
+
+
+def _causal_numbers(array: Array) -> tuple[bytes, bytes] | None:
+    """Return the numbers of a causal mask, [.., queries, keys]: where a key is seen, and where not; None for another
+    array."""
+    queries, keys = array.shape[-2:] if array.ndim > 1 else (0, 0)
+    if not 0 < queries <= keys or array.size != queries * keys:
+        return None
+    seen, hidden = array.flat[0], array.flat[keys - 1]
+    mask = np.where(np.tri(queries, keys, keys - queries, dtype=bool), seen, hidden)
+    return (seen.tobytes(), hidden.tobytes()) if mask.tobytes() == array.tobytes() else None
 
 
 def _follows_shapes(a: Node, b: Node, most: Graph, graph: Graph) -> bool:
     """Return True if two nodes differ in an attribute that repeats a shape, or that counts from the end of an axis.
 
-    The results of the latter are compared by axis_counts.
+    The latter, of slices, are compared by axis_counts.
     """
     if a.op == "slice":
-        return b.attrs == a.with_attrs(stops=b.attr("stops")).attrs
+        return b.attrs == a.with_attrs(starts=b.attr("starts"), stops=b.attr("stops")).attrs
     if a.op in POOLS:  # their kernels compare positions with the image's size
         return b.attrs == a.with_attrs(pads=(*a.attr("pads")[:2], *b.attr("pads")[2:])).attrs
     if a.op not in ("reshape", "broadcast_to"):

@@ -16,6 +16,7 @@ from mavcg.choose.lengths.samples import (
     ReadGraph,
     dimensions_text,
     fit_count,
+    fit_sum,
     further_samples,
     kernel_samples,
     lengths_text,
@@ -80,16 +81,17 @@ def _with_constants_of(graph: Graph, most: Graph) -> Graph:
 def _input_axes(
     graphs: Sequence[Graph], samples: Sequence[Lengths], dimensions: Sequence[Dimension]
 ) -> Mapping[str, AxisCounts]:
-    """Return the counts of the axes of inputs, which are lengths or multiples of them. Raises: MavcgError."""
+    """Return the counts of the axes of inputs: lengths, multiples of them, or their sums. Raises: MavcgError."""
     found: dict[str, AxisCounts] = {}
     for name in graphs[0].inputs:
         axes = list[Count]()
         for lengths in zip(*(graph.types[name].shape for graph in graphs), strict=True):
             count = fit_count(lengths, samples, dimensions)
+            count = count if count is not None else fit_sum(lengths, samples, dimensions)
             if count is None:
                 raise MavcgError(
-                    f"input '{name}': its axis of {lengths[0]} is no multiple of the {dimensions_text(dimensions)}; "
-                    f"{remedy_text(dimensions)}"
+                    f"input '{name}': its axis of {lengths[0]} is no multiple or sum of the "
+                    f"{dimensions_text(dimensions)}; {remedy_text(dimensions)}"
                 )
             axes.append(count)
         found[name] = tuple(axes)

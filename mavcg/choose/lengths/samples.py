@@ -1,10 +1,10 @@
 """The lengths of bounded dimensions for which a model is read, and counts found from numbers that were seen there."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from mavcg.graph import Graph
-from mavcg.graph.counts import Count, Dimension, Length, product_of, value_at
+from mavcg.graph.counts import Count, Dimension, Length, product_of, sum_of, value_at
 
 Lengths = Mapping[str, int]
 ReadGraph = Callable[[Lengths], Graph]
@@ -71,6 +71,33 @@ def fit_count(values: Sequence[int], samples: Sequence[Lengths], dimensions: Seq
             count = product_of(values[0] // unit, lengths)
             if all(value_at(count, sample) == value for sample, value in zip(samples, values, strict=True)):
                 return count
+    return None
+
+
+def fit_sum(values: Sequence[int], samples: Sequence[Lengths], dimensions: Sequence[Dimension]) -> Count | None:
+    """Return the count that has a value at each sample: a sum of multiples of lengths and a number, as past + tokens.
+
+    samples: kernel_samples, of which those after the first change each dimension alone. None if no such sum fits.
+    """
+    terms = list[Count]()
+    for number, dimension in enumerate(dimensions, 1):
+        change = samples[0][dimension.name] - samples[number][dimension.name]
+        factor, rest = divmod(values[0] - values[number], change)
+        if rest or factor < 0:
+            return None
+        terms.append(product_of(factor, Length(dimension.name)))
+    return index_count(values, samples, [sum_of(*terms)])
+
+
+def index_count(values: Sequence[int], samples: Sequence[Lengths], bases: Iterable[Count]) -> Count | None:
+    """Return the index that has a value at each sample, a fixed number of places from the first base that explains it.
+
+    None without such a base. bases: counts, such as 0 and the length of the axis.
+    """
+    for base in bases:
+        away = {value - value_at(base, sample) for value, sample in zip(values, samples, strict=True)}
+        if len(away) == 1:
+            return sum_of(base, *away)
     return None
 
 

@@ -1,7 +1,7 @@
 """Lowering of an optimised graph to kernel specs with operands by name, before addresses are assigned."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -107,13 +107,18 @@ class LoweringCandidates:
         return _lower_nodes(self.storage, chosen, algorithms)
 
 
-def lower_graph(graph: Graph, packing: Packing, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
+def lower_graph(
+    graph: Graph,
+    packing: Packing,
+    algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS,
+    separate: Collection[str] = (),
+) -> LoweredGraph:
     """Lower each node of an optimised graph.
 
-    algorithms: one of `other_algorithms` by a node's output; other nodes use their family's default.
-    Raises: MavcgError, naming the node, for an operator, or a form of it, without a kernel.
+    algorithms: one of `other_algorithms` by a node's output; other nodes use their family's default. separate: as
+    assign_storage. Raises: MavcgError, naming the node, for an operator, or a form of it, without a kernel.
     """
-    storage = assign_storage(graph)
+    storage = assign_storage(graph, separate)
     nodes = storage.graph.nodes
     steps = ((node, _node_steps(node, storage, packing, algorithms.get(node.output, ""))) for node in nodes)
     return _lower_nodes(storage, steps, algorithms)

@@ -65,6 +65,22 @@ def test_a_named_dimension_is_the_same_everywhere(imported: Imported) -> None:
     assert imported(message, {"a": (1, 7)}).shape("b") == (1, 7)
 
 
+@pytest.mark.parametrize(
+    ("name", "length"), [("past + n", 12), ("2*n+past * 1", 19), ("n + ", 0), ("m + n", 0), ("3", 0)]
+)
+def test_a_dimension_that_is_a_sum_of_others(imported: Imported, name: str, length: int) -> None:
+    """Of names that shapes give; others have to be given. length: 0 for none."""
+    nodes = [helper.make_node("Concat", ["a", "b", "c"], ["y"], axis=1)]
+    message = model(nodes, [value("a", [1, "n"]), value("b", [1, "past"]), value("c", [1, name])], ["y"])
+    shapes = {"a": (1, 7), "b": (1, 5)}
+
+    if length:
+        assert imported(message, shapes).shape("c") == (1, length)
+    else:
+        with pytest.raises(MavcgError, match="free dimension"):
+            imported(message, shapes)
+
+
 def test_the_batch_is_one_wherever_it_stands(imported: Imported) -> None:
     nodes = [helper.make_node("Transpose", ["b"], ["t"]), helper.make_node("Add", ["a", "t"], ["y"])]
     message = model(nodes, [value("a", ["n", 4]), value("b", [4, "n"])], ["y"])

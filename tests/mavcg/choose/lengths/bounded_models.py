@@ -33,6 +33,10 @@ class Tokens:
         self.arrays[name] = array
         return name
 
+    def whole(self, number: int) -> str:
+        """A list of one whole number, as bounds of slices are."""
+        return self.constant(np.array([number]))
+
     def normal(self, *shape: int, scale: float = 1.0) -> str:
         return self.constant((self.rng.standard_normal(shape) * scale).astype(np.float32))
 

@@ -85,15 +85,6 @@ def test_products_of_tokens_with_tokens_outside_of_attention_are_refused(tmp_pat
     assert "'matmul_2' (matmul)" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
 
 
-def test_a_mirrored_dimension_is_refused(tmp_path: Path) -> None:
-    """Its rows are read from the last one back."""
-    net = Tokens(8)
-    bounds = (net.constant(np.array([i])) for i in (-1, -(2**31), 1, -1))
-    net.add("Slice", net.last, *bounds)
-    net.linear(4)
-    assert "slice" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
-
-
 def test_values_computed_from_the_length(tmp_path: Path) -> None:
     """Numbers of several types: the quotient of a token by the number of tokens, and what lies far from it."""
     net = Tokens(8)
@@ -124,13 +115,6 @@ def test_a_token_in_front_of_all(tmp_path: Path) -> None:
     net.linear(5)
     path = net.save(tmp_path / "m.onnx")
     assert_right(path, (1, None, 8), Dimension("tokens", 1, 40), (1, 2, 7, 39, 40), (7, 39))
-
-
-def test_a_token_behind_all_is_refused(tmp_path: Path) -> None:
-    """The place of a token that is appended follows from the length."""
-    net = Tokens(8)
-    net.add("Concat", "x", net.normal(1, 1, 8), axis=1)
-    assert "where its tensors lie" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
 
 
 def test_windows_along_the_width_are_refused(tmp_path: Path) -> None:
