@@ -1,4 +1,4 @@
-"""Kernel that expands numbers of 4 or 8 bits in blocks to f32: (number - zero point) * scale."""
+"""Kernel that expands numbers of 2, 4 or 8 bits in blocks to f32: (number - zero point) * scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,13 +26,14 @@ from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-LANES = 8  # of the vectors on every core: eight numbers of 4 bits are a word
+LANES = 8  # of the vectors on every core: eight numbers of 4 bits are a word, of 2 bits half of one
 
 
 @spec_format("expanded_blocks")
 @dataclass(frozen=True)
 class ExpandedBlocks(KernelSpec):
-    """Lines of packed numbers as f32. w: bytes. zeros: lines of zero points, or None. A row of work is a line.
+    """Lines of packed numbers as f32. w: bytes. zeros: lines of zero points, of a byte or of f32
+    (float_zeros), or None. A row of work is a line.
 
     Operands: w, scales, zeros?, out.
     """
@@ -43,6 +44,7 @@ class ExpandedBlocks(KernelSpec):
     out: Lines
     bits: int
     block: int
+    float_zeros: bool = False
 
     @property
     def family(self) -> str:
@@ -66,7 +68,7 @@ def lower_expand_blocks(node: Node, graph: Graph, views: Mapping[str, View], pac
     lines = [lines_of(views[name], name, node) if name else None for name in (*node.inputs, node.output)]
     w, scales, zeros, out = lines
     assert w is not None and scales is not None and out is not None
-    spec = ExpandedBlocks(w, scales, zeros, out, node.attr("bits"), node.attr("block"))
+    spec = ExpandedBlocks(w, scales, zeros, out, node.attr("bits"), node.attr("block"), _float_zeros(node, views))
     operands = [*(Operand(name) for name in node.inputs if name), Operand(node.output, written=True)]
     return (Step(spec, tuple(operands), node.origin),)
 
@@ -74,7 +76,9 @@ def lower_expand_blocks(node: Node, graph: Graph, views: Mapping[str, View], pac
 def emit_expanded_blocks(module: ir.Module, spec: ExpandedBlocks, machine: Machine) -> ir.Function:
     """Emit the loops over a line's blocks and their vectors."""
     _, b = kernel_function(module, spec, machine)
-    parts = [(spec.w, 1), (spec.scales, F32_BYTES), *([(spec.zeros, 1)] if spec.zeros else []), (spec.out, F32_BYTES)]
+    zero_bytes = F32_BYTES if spec.float_zeros else 1
+    points = [(spec.zeros, zero_bytes)] if spec.zeros else []
+    parts = [(spec.w, 1), (spec.scales, F32_BYTES), *points, (spec.out, F32_BYTES)]
     operands = [operand(b, i) for i in range(len(parts))]
 
     def line(index: Value) -> None:
@@ -88,8 +92,9 @@ def emit_expanded_blocks(module: ir.Module, spec: ExpandedBlocks, machine: Machi
             scale = splat(b, b.load(place, name="scale", align=4, typ=F32), LANES)
             zero: Value = f32_splat(1 << (spec.bits - 1), LANES)
             if spec.zeros:
-                place = address(b, zeros[0], scale_index(b, number, spec.zeros.step))
-                zero = splat(b, b.uitofp(b.load(place, name="zero", align=1, typ=I8), F32), LANES)
+                place = address(b, zeros[0], scale_index(b, number, spec.zeros.step * zero_bytes))
+                loaded = b.load(place, name="zero", align=zero_bytes, typ=F32 if spec.float_zeros else I8)
+                zero = splat(b, loaded if spec.float_zeros else b.uitofp(loaded, F32), LANES)
             first = scale_index(b, number, spec.block)
 
             def vector(at: Value, used: int) -> None:
@@ -113,7 +118,7 @@ def emit_expanded_blocks(module: ir.Module, spec: ExpandedBlocks, machine: Machi
 
 def _numbers(b: ir.IRBuilder, spec: ExpandedBlocks, w: Value, term: Value) -> Value:
     """Return the eight numbers from a multiple of eight on, as i32; a block has all of them."""
-    place = address(b, w, scale_index(b, b.lshr(term, const(1)) if spec.bits == 4 else term, spec.w.step))
+    place = address(b, w, scale_index(b, _byte(b, spec, term), spec.w.step))
     count = LANES * spec.bits // 8
     if spec.w.step == 1:
         packed = load_lanes(b, place, I8, count, count, "w")
@@ -125,8 +130,19 @@ def _numbers(b: ir.IRBuilder, spec: ExpandedBlocks, w: Value, term: Value) -> Va
             )
     if spec.bits == 8:
         return b.zext(packed, ir.VectorType(I32, LANES))
-    words = splat(b, b.bitcast(packed, I32), LANES)
-    return b.and_(b.lshr(words, i32_lanes(tuple(range(0, 32, 4)))), i32_lanes((15,) * LANES))
+    word = b.bitcast(packed, ir.IntType(8 * count))
+    words = splat(b, word if spec.bits == 4 else b.zext(word, I32), LANES)
+    shifts = tuple(range(0, LANES * spec.bits, spec.bits))
+    return b.and_(b.lshr(words, i32_lanes(shifts)), i32_lanes(((1 << spec.bits) - 1,) * LANES))
+
+
+def _byte(b: ir.IRBuilder, spec: ExpandedBlocks, term: Value) -> Value:
+    """Return the number of the byte in which a term begins."""
+    return term if spec.bits == 8 else b.lshr(term, const(1 if spec.bits == 4 else 2))
+
+
+def _float_zeros(node: Node, views: Mapping[str, View]) -> bool:
+    return bool(node.inputs[2]) and views[node.inputs[2]].dtype == "f32"
 
 
 def _store(b: ir.IRBuilder, value: Value, place: Value, step: int, used: int) -> None:

@@ -39,6 +39,14 @@ class PanelWeights:
         zeros = self.b.load(place, name="zeros", align=1, typ=ir.VectorType(I8, self.lanes))
         return self.b.zext(zeros, ir.VectorType(I32, self.lanes))
 
+    def float_zero_points(self, weights: Value, v: int) -> Value:
+        """Return the zero points of a vector of channels, f32."""
+        b, typ = self.b, ir.VectorType(F32, self.lanes)
+        if not self.form.float_zeros:
+            return b.uitofp(self.zero_points(weights, v), typ)
+        place = address(b, weights, self.form.zeros_at + v * self.lanes * F32_BYTES)
+        return b.load(place, name="zeros", align=1, typ=typ)
+
     def scale(self, weights: Value, v: int) -> Value:
         """Return the scales of a vector of channels, f32."""
         b, form = self.b, self.form
@@ -74,9 +82,10 @@ def add_float_block(w: PanelWeights, weights: Value, x: FloatLines, acc: Values)
     """Return sums [line * vectors + vector] plus those of a block of f32 activations."""
     b, form, typ = w.b, w.form, ir.VectorType(I32, w.lanes)
     if form.zeros:
-        zeros = [b.uitofp(w.zero_points(weights, v), ir.VectorType(F32, w.lanes)) for v in range(w.vectors)]
+        zeros = [w.float_zero_points(weights, v) for v in range(w.vectors)]
     else:
         zeros = [f32_splat(form.middle, w.lanes)] * w.vectors
+    of_byte = 8 // form.bits
     mask = ir.Constant(typ, [(1 << form.bits) - 1] * w.lanes)
 
     def terms(index: Value | int, count: int) -> Iterator[_Term]:
@@ -88,7 +97,7 @@ def add_float_block(w: PanelWeights, weights: Value, x: FloatLines, acc: Values)
             b.load(address(b, unit, v * w.lanes * UNIT_BYTES), name="w", align=1, typ=typ) for v in range(w.vectors)
         ]
         for position, shift in enumerate(range(0, 32, form.bits)):
-            term = position // 2 + position % 2 * UNIT_BYTES if form.bits == 4 else position  # packing.py
+            term = position // of_byte + position % of_byte * UNIT_BYTES  # packing.py
             yield _Term(term, shift, words, here) if term < count else _Term(term, shift, (), ())
 
     def activations(term: _Term) -> Iterator[Value]:

@@ -1,4 +1,4 @@
-"""Exact sums of 8-bit activations times numbers of 4 or 8 bits, in the instructions that each core has.
+"""Exact sums of 8-bit activations times numbers of 2, 4 or 8 bits, in the instructions that each core has.
 
 The numbers of a vector of channels come as units of 32 bits (packing.py). A chunk of a sum is at most CHUNK_TERMS
 terms, which all partial sums of 16 bits hold: of eight products of two neighbouring terms, at most 8 * 2 * 15 * 127.
@@ -30,7 +30,7 @@ FEWEST_CHAINS = 4  # sums that hide the latency of a product; with fewer, the ha
 def product_form(machine: Machine, panel: int, paired: bool, bits: int) -> ProductForm:
     """Return the machine's products of 8 bits, with registers no longer than a panel. paired: of pairs of lines."""
     if paired and machine.matrix_product:
-        return form_of(machine, panel, "i8" if bits == 4 else "u8", packed=MATRIX_GROUP)
+        return form_of(machine, panel, "i8" if bits < 8 else "u8", packed=MATRIX_GROUP)
     return form_of(machine, panel, "u8", together=CHUNK_TERMS // GROUP)
 
 
@@ -46,7 +46,7 @@ class IntegerTerms:
     ) -> None:
         self.b, self.form, self.kind, self.lanes, self.weights = b, form, form.kind, form.lanes, weights
         self.lines, self.vectors, self.paired = lines, vectors, paired
-        self.split = weights.bits == 4 or form.kind == "maddubs"  # bytes into halves, of which sums of 16 bits hold 32
+        self.split = weights.bits < 8 or form.kind == "maddubs"  # bytes into parts, of which sums of 16 bits hold 32
         self.signed = not self.split and form.kind in ("sdot", "mull")  # numbers of 8 bits as i8, less 128
 
     @property
@@ -97,7 +97,8 @@ class IntegerTerms:
     def add(self, totals: Values, panel: Value, places: Sequence[Value], terms: int) -> Values:
         """Return totals plus the products of a chunk.
 
-        panel: its first unit. places: its activations, of each line or pair. terms: of the chunk, a multiple of 8.
+        panel: its first unit. places: its activations, of each line or pair. terms: of the chunk, whole units, and a
+        multiple of 8.
         """
         b, form = self.b, self.weights
         x = _Activations(b, places, terms, self.lanes, self.kind in ("sdot", "mull"), self.paired)
@@ -108,11 +109,11 @@ class IntegerTerms:
         of_unit = form.unit_terms // GROUP
 
         def groups() -> Iterator[_Group]:
-            """Emit the loads of units; yield each half of them with the number of its first group of activations."""
+            """Emit the loads of units; yield each part of them with the number of its first group of activations."""
             for unit in range(terms // form.unit_terms):
                 numbers = zip(*(self._numbers(panel, unit, v) for v in range(self.vectors)), strict=True)
-                for half, of_vectors in enumerate(numbers):
-                    yield unit * of_unit + half % of_unit, of_vectors
+                for part, of_vectors in enumerate(numbers):
+                    yield unit * of_unit + part % of_unit, of_vectors
 
         products: ProductLoop[_Group] = ProductLoop(
             b,
@@ -127,23 +128,30 @@ class IntegerTerms:
         return tuple(self._total(total, parts[i :: len(totals)]) for i, total in enumerate(totals))
 
     def _numbers(self, panel: Value, unit: int, v: int) -> list[Value]:
-        """Return the bytes of a vector's units as factors: halves of bytes, or whole ones."""
+        """Return the bytes of a vector's units as factors: parts of bytes, or whole ones."""
         b = self.b
         place = address(b, panel, (unit * self.weights.panel + v * self.lanes) * UNIT_BYTES)
         units = b.load(place, name="w", align=1, typ=ir.VectorType(I8, self.lanes * UNIT_BYTES))
         if self.split:
-            return [b.and_(units, number(units, 15)), b.lshr(units, number(units, 4))]
+            bits = min(self.weights.bits, 4)
+            parts = [b.and_(units, number(units, (1 << bits) - 1))]
+            for at in range(bits, 8, bits):
+                shifted = b.lshr(units, number(units, at))
+                parts.append(shifted if at + bits == 8 else b.and_(shifted, number(units, (1 << bits) - 1)))
+            return parts
         return [b.xor(units, number(units, self.middle))] if self.signed else [units]
 
     def _add_matrices(self, totals: Values, panel: Value, x: "_Activations", terms: int) -> Values:
         """Return totals plus a chunk's products of two channels' and two lines' eight terms."""
         b, name = self.b, f"llvm.aarch64.neon.{self.kind}.v4i32.v16i8"
-        each = PAIR_TERMS // self.weights.unit_terms
+        of_unit = self.weights.unit_terms // GROUP
 
         def halves(eight: int) -> Iterator[Value]:
             """Yield the eight terms of two channels, of each half of a vector."""
             for v in range(self.vectors):
-                low, high = (part for i in range(each) for part in self._numbers(panel, eight * each + i, v))
+                unit, first = divmod(2 * eight, of_unit)
+                parts = [part for i in range(max(1, 2 // of_unit)) for part in self._numbers(panel, unit + i, v)]
+                low, high = parts[first : first + 2]
                 near, far = (b.bitcast(part, ir.VectorType(I32, self.lanes)) for part in (low, high))
                 for lanes in ((0, 4, 1, 5), (2, 6, 3, 7)):  # zip1, zip2
                     yield b.bitcast(shuffle(b, near, far, lanes), low.type)

@@ -1,18 +1,19 @@
 """The packing of weights in blocks: a stream of blocks for each panel of output channels, each with its scales.
 
 A block of a panel is: its numbers, a scale for each channel, and, where the file has zero points, a byte for each. The
-numbers lie in units of 32 bits for each channel of the panel, one channel beside the other. A unit holds eight terms of
-4 bits, of which byte j has term j in its lower and term 4 + j in its upper half; or four terms of 8 bits. So a vector
-of 32-bit lanes has the same terms of neighbouring channels, and the halves of its bytes are groups of four neighbouring
-terms, as dot products take them.
+numbers lie in units of 32 bits for each channel of the panel, one channel beside the other. A unit holds four terms of
+8 bits; eight of 4 bits, of which byte j has term j in its lower and term 4 + j in its upper half; or 16 of 2 bits, of
+which byte j has the terms j, 4 + j, 8 + j and 12 + j, the first in its lowest bits. So a vector of 32-bit lanes has the
+same terms of neighbouring channels, and equal parts of its bytes are groups of four neighbouring terms, as dot products
+take them.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.reference.block_weights import unpack_bits
-from mavcg.specs.kernel import Array
+from mavcg.reference.block_weights import pack_bits, unpack_bits
+from mavcg.specs.kernel import F32_BYTES, Array
 from mavcg.specs.serialize import spec_format
 
 UNIT_BYTES = 4
@@ -21,13 +22,18 @@ UNIT_BYTES = 4
 @spec_format("block_format")
 @dataclass(frozen=True)
 class BlockFormat:
-    """The form of packed weights. panel: channels of a panel. scale: "f32", or "f16" where that holds every scale."""
+    """The form of packed weights.
+
+    panel: channels of a panel. scale: "f32", or "f16" where that holds every scale. zeros: with zero points, of a byte;
+    float_zeros: which are f32.
+    """
 
     bits: int
     block: int
     panel: int
     scale: str
     zeros: bool
+    float_zeros: bool = False
 
     @property
     def unit_terms(self) -> int:
@@ -57,7 +63,7 @@ class BlockFormat:
     @property
     def block_bytes(self) -> int:
         """Bytes of a block of a panel."""
-        return self.zeros_at + (self.panel if self.zeros else 0)
+        return self.zeros_at + self.panel * (F32_BYTES if self.float_zeros else int(self.zeros))
 
     @property
     def middle(self) -> int:
@@ -82,7 +88,8 @@ def pack_blocks(w: Array, scales: Array, form: BlockFormat) -> Array:
 def pack_blocks_with_zeros(w: Array, scales: Array, zeros: Array, form: BlockFormat) -> Array:
     """Return packed weights.
 
-    w: [channels, bytes of packed numbers], u8. scales: [channels, blocks], f32. zeros: [channels, blocks], u8.
+    w: [channels, bytes of packed numbers], u8. scales: [channels, blocks], f32. zeros: [channels, blocks], u8, or of a
+    form with float_zeros f32.
     Returns: u8 [panels, blocks, block_bytes]. Missing channels of the last panel have scales of 0.
     """
     return _packed_blocks(w, scales, zeros, form)
@@ -98,13 +105,11 @@ def _packed_blocks(w: Array, scales: Array, zeros: Array, form: BlockFormat) -> 
         filled[:channels] = rows
         return np.moveaxis(filled.reshape(panels, panel, *rows.shape[1:]), 1, -2)
 
-    if form.bits == 4:
-        numbers = unpack_bits(w, 4, 2 * w.shape[1]).reshape(channels, blocks, form.units, 2, UNIT_BYTES)
-        units = numbers[..., 0, :] | numbers[..., 1, :] << 4
-    else:
-        units = w.reshape(channels, blocks, form.units, UNIT_BYTES)
+    of_byte = 8 // form.bits
+    numbers = unpack_bits(w, form.bits, of_byte * w.shape[1]).reshape(channels, blocks, form.units, of_byte, UNIT_BYTES)
+    units = pack_bits(np.moveaxis(numbers, -2, -1), form.bits)[..., 0]
     kept = scales.astype(np.float16 if form.scale == "f16" else np.float32)
     parts = [in_panels(units), in_panels(np.ascontiguousarray(kept)[..., None].view(np.uint8))]
-    parts += [in_panels(zeros[..., None])] if form.zeros else []
+    parts += [in_panels(np.ascontiguousarray(zeros)[..., None].view(np.uint8))] if form.zeros else []
     flat = [np.ascontiguousarray(part).reshape(panels, blocks, -1) for part in parts]
     return np.ascontiguousarray(np.concatenate(flat, axis=-1))

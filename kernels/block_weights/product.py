@@ -160,7 +160,7 @@ class _Panel:
         lines = [address(b, here, i * spec.blocks * form.block) for i in range(0, tile.count, together)]
         end = address(b, tile.ends, scale_index(b, index, spec.x.count * END_BYTES))
         sums = of_terms.of_lines(address(b, end, spec.x.count * F32_BYTES), I32)
-        chunk = CHUNK_TERMS if terms % CHUNK_TERMS == 0 else 8
+        chunk = CHUNK_TERMS if terms % CHUNK_TERMS == 0 else max(8, form.unit_terms)
         columns, zero = of_terms.columns, ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
         # Without zero points the sums of activations come times the middle of the numbers' range, negative.
         starts = [zero if form.zeros or of_terms.middle else total for total in sums]

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.block_weights.packing import BlockFormat, pack_blocks, pack_blocks_with_zeros, scale_type
@@ -165,7 +167,10 @@ def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], pack
         )
     x, out = lines_of(views[x_name], x_name, node), lines_of(views[node.output], node.output, node)
     scales = graph.constants[weights[1]]
-    form = BlockFormat(node.attr("bits"), node.attr("block"), packing.lanes, scale_type(scales), bool(weights[2]))
+    floats = bool(weights[2]) and graph.constants[weights[2]].dtype == np.float32
+    form = BlockFormat(
+        node.attr("bits"), node.attr("block"), packing.lanes, scale_type(scales), bool(weights[2]), floats
+    )
     product = BlockProduct(x, out, form, node.attr("quantize"), bool(bias))
     packed = PackedConstant(
         pack_blocks_with_zeros if weights[2] else pack_blocks,

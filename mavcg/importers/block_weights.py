@@ -9,7 +9,7 @@ from mavcg.graph import Array
 from mavcg.importers.call import NodeCall
 from mavcg.importers.indices import gather_along
 from mavcg.importers.value import Value, constant
-from mavcg.ops.block_weights import UNIT_TERMS
+from mavcg.ops.block_weights import BITS, unit_terms
 from mavcg.reference.block_weights import pack_bits
 
 _WHOLE_ROWS = 32  # a block that is a whole row has a multiple of these terms, as kernels add them at once
@@ -17,8 +17,8 @@ _WHOLE_ROWS = 32  # a block that is a whole row has a multiple of these terms, a
 
 @dataclass(frozen=True)
 class BlockWeights:
-    """Rows of numbers in blocks. numbers: u8 [.., blocks * block]. scales: f32 [.., blocks]. zeros: u8 [.., blocks] or
-    None for half of the range."""
+    """Rows of numbers in blocks. numbers: u8 [.., blocks * block]. scales: f32 [.., blocks]. zeros: u8 or f32 [..,
+    blocks], or None for half of the range."""
 
     numbers: Array
     scales: Array
@@ -29,7 +29,7 @@ class BlockWeights:
     def values(self) -> tuple[Value, Value, Value | None]:
         """Return the inputs w, scales and zeros of graph operators."""
         packed = pack_bits(self.numbers, self.bits)
-        zeros = None if self.zeros is None else constant(self.zeros, "u8", "zeros")
+        zeros = None if self.zeros is None else constant(self.zeros, stem="zeros")
         return constant(packed, "u8", "weights"), constant(self.scales, "f32", "scales"), zeros
 
 
@@ -57,22 +57,26 @@ def row_weights(matrix: Value) -> BlockWeights | None:
 
 
 def _rows_in_blocks(q: Array, scale: Array, zero: Array, block: int) -> BlockWeights | None:
-    """Return rows of numbers; of 4 bits if all of them are in the range of these, whatever the file's type.
+    """Return rows of numbers; of 2 or 4 bits if all of them are in the range of these, whatever the file's type.
 
     q: i8 or u8 [rows, depth]. scale, zero: [rows, blocks]. None for blocks or zero points that no kernel has.
     """
-    if not q.size or block % UNIT_TERMS:
+    fitting = [bits for bits in BITS if not block % unit_terms(bits) and _in_range(q, bits) and _in_range(zero, bits)]
+    if not q.size or not fitting or q.dtype not in (np.int8, np.uint8):
         return None
-    least = -8 if q.dtype == np.int8 else 0
-    bits = 4 if q.min() >= least and q.max() < least + 16 else 8
+    bits = fitting[0]
     middle = 1 << (bits - 1)
     numbers, zeros = (unsigned_numbers(part, middle) for part in (q, zero))
-    if zeros.max() >= 1 << bits:
-        return None
     usual = bool((zeros == middle).all())
     filled = whole_blocks(numbers, scale.shape[1] * block)
     scales = np.ascontiguousarray(scale, np.float32)
     return BlockWeights(filled, scales, None if usual else np.ascontiguousarray(zeros), bits, block)
+
+
+def _in_range(numbers: Array, bits: int) -> bool:
+    """Return True if whole numbers, i8 or u8, are in the range of signed or unsigned ones of so many bits."""
+    least = -(1 << (bits - 1)) if numbers.dtype == np.int8 else 0
+    return bool(numbers.min(initial=least) >= least and numbers.max(initial=least) < least + (1 << bits))
 
 
 def multiply_blocks(

@@ -1,11 +1,16 @@
-"""Operators on weights of 4 and 8 bits with a scale for each block of neighbouring terms, which stay packed."""
+"""Operators on weights of 2, 4 and 8 bits with a scale for each block of neighbouring terms, which stay packed."""
 
 from mavcg.graph import TensorType
 from mavcg.ops.op import Attr, Operator, TypedNode
 
-UNIT_TERMS = 8  # a block is a multiple of these: eight numbers of 4 bits are the 32 bits of a vector's lane
+BITS = (2, 4, 8)  # of a number
 
 MOST_SUMMED = 1 << 24  # of a block, the possible numbers of all terms: times 127 they fit 32 bits, signed
+
+
+def unit_terms(bits: int) -> int:
+    """Return the numbers of which a block is a multiple: as many as the 32 bits of a vector's lane hold, at least 8."""
+    return 16 if bits == 2 else 8
 
 
 def packed_depth(bits: int, block: int, blocks: int) -> int:
@@ -16,16 +21,17 @@ def packed_depth(bits: int, block: int, blocks: int) -> int:
 def check_blocks(case: TypedNode, rows: tuple[int, ...], depth: int) -> None:
     """Check that w, scales and zeros are those of `rows` of `depth` numbers. Raises: MavcgError."""
     bits, block = case.attr("bits"), case.attr("block")
-    if bits not in (4, 8) or block < UNIT_TERMS or block % UNIT_TERMS:
-        raise case.fail(f"bits {bits} in blocks of {block}; 4 or 8 bits in blocks of a multiple of {UNIT_TERMS}")
+    unit = unit_terms(bits)
+    if bits not in BITS or block < unit or block % unit:
+        raise case.fail(f"bits {bits} in blocks of {block}; 2, 4 or 8 bits in blocks of a multiple of {unit}")
     if block << bits > MOST_SUMMED:
         raise case.fail(f"blocks of {block} numbers, whose sums take more than 32 bits; at most {MOST_SUMMED >> bits}")
     blocks = -(-depth // block)
     packed = (*rows, packed_depth(bits, block, blocks))
     if case.type("w", ("u8",)).shape != packed:
         raise case.fail(f"w {case.type('w')} where {list(packed)} is needed")
-    for name, dtype in (("scales", "f32"), ("zeros", "u8")):
-        if case.maybe(name) is not None and case.type(name, (dtype,)).shape != (*rows, blocks):
+    for name, dtypes in (("scales", ("f32",)), ("zeros", ("u8", "f32"))):
+        if case.maybe(name) is not None and case.type(name, dtypes).shape != (*rows, blocks):
             raise case.fail(f"{name} {case.type(name)} where {[*rows, blocks]} is needed")
 
 
@@ -33,6 +39,9 @@ def _block_matmul(case: TypedNode) -> tuple[TensorType, ...]:
     x, w = case.type("x", ("f32",), rank_min=1), case.type("w", ("u8",), rank=2)
     width = w.shape[0]
     check_blocks(case, (width,), x.shape[-1])
+    zeros = case.maybe("zeros")
+    if case.attr("quantize") and zeros is not None and zeros.dtype != "u8":
+        raise case.fail("quantised activations with zero points that are no whole numbers")
     if case.maybe("bias") is not None and case.type("bias", ("f32",)).shape != (width,):
         raise case.fail(f"bias {case.type('bias')} where {width} elements are needed")
     return (TensorType("f32", (*x.shape[:-1], width)),)

@@ -1,4 +1,4 @@
-"""Definitions of the operators on weights in blocks: numbers of 4 or 8 bits, less a zero point, times a scale."""
+"""Definitions of the operators on weights in blocks: numbers of 2, 4 or 8 bits, less a zero point, times a scale."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,11 +1,11 @@
 """Handlers of weights of few bits in blocks with scales: MatMulNBits, GatherBlockQuantized, dequantised products.
 
 Source: onnxruntime, "Contrib operators" (docs/ContribOperators.md), version 1.32; the precision of activations is that
-of its CPU provider (MatMulNBits: accuracy_level 4 quantises them to 8 bits by blocks, any other level leaves them f32).
+of its CPU provider (MatMulNBits: accuracy_level 4 quantises them to 8 bits by blocks, unless zero points are floats
+or numbers of 2 bits are in other blocks than of 32 to 128; any other level leaves them f32).
 """
 
 from collections.abc import Mapping
-from math import prod
 
 import numpy as np
 
@@ -13,23 +13,21 @@ from mavcg.graph import Array
 from mavcg.importers.block_weights import BlockWeights, look_up_rows, multiply_blocks, unsigned_numbers, whole_blocks
 from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.value import constant
+from mavcg.ops.block_weights import BITS
 from mavcg.reference.block_weights import unpack_bits
 
+_BLOCKS_OF_2_BITS = (32, 64, 128)  # beside which activations are quantised
 _QUANTISED = 4  # the accuracy_level of activations of 8 bits
 
 
 @round_once
 @known_at_build("B", "scales", "zero_points")
 def matmul_nbits(call: OnnxCall) -> Results:
-    """Import MatMulNBits: a product with weights in blocks, which stay packed if they have 4 or 8 bits.
-
-    Weights of 2 bits, and those with zero points that are no whole numbers, are f32 in the library.
-    """
+    """Import MatMulNBits: a product with weights in blocks, which stay packed."""
     x, bias = call.input(0, rank_min=2), call.maybe(5)
     depth, width = call.attr_int("K"), call.attr_int("N")
     bits, block = call.attr_int("bits", 4), call.attr_int("block_size")
-    if bits not in (2, 4, 8) or block < 16 or block & (block - 1) or min(depth, width) < 1:
+    if bits not in BITS or block < 16 or block & (block - 1) or min(depth, width) < 1:
         raise call.fail(f"K {depth}, N {width}, bits {bits}, block_size {block}")
     if call.maybe(4) is not None:
         raise call.unsupported("g_idx", "blocks of neighbours")
@@ -40,20 +38,20 @@ def matmul_nbits(call: OnnxCall) -> Results:
     if x.shape[-1] != depth or (bias is not None and bias.shape != (width,)):
         raise call.fail(f"its input 0 is {x.type} where [.., {depth}] is needed")
     scales, zeros = scales.reshape(width, blocks).astype(np.float32), _zero_points(call, width, blocks, bits)
-    whole = zeros.astype(np.uint8)
-    if bits == 2 or (whole != zeros).any():
-        call.count_size(width * blocks * block, 4)
-        numbers = unpack_bits(packed.reshape(width, blocks, -1), bits, block)
-        weights = (numbers.astype(np.float32) - zeros[..., None]) * scales[..., None]
-        matrix = np.ascontiguousarray(weights.reshape(width, blocks * block)[:, :depth].T)
-        rows = call.reshape(x, (prod(x.shape[:-1]), depth))
-        made = call.add("matmul", rows, constant(matrix, x.dtype, "weights"), bias)
-        return call.reshape(made, (*x.shape[:-1], width))
     call.count_size(width * blocks * block, 1)
     numbers = unpack_bits(packed.reshape(width, -1), bits, blocks * block)
-    usual = bool((whole == 1 << (bits - 1)).all())
-    kept = BlockWeights(numbers, scales, None if usual else whole, bits, block)
-    return multiply_blocks(call, x, kept, call.attr_int("accuracy_level", 0) == _QUANTISED, bias)
+    whole = zeros.astype(np.uint8)
+    usual, floats = bool((zeros == 1 << (bits - 1)).all()), bool((whole != zeros).any())
+    kept = BlockWeights(numbers, scales, None if usual else zeros if floats else whole, bits, block)
+    return multiply_blocks(call, x, kept, _quantises(call, bits, block), bias)
+
+
+def _quantises(call: OnnxCall, bits: int, block: int) -> bool:
+    """Return True if activations become 8-bit numbers."""
+    points = call.maybe(3)
+    if call.attr_int("accuracy_level", 0) != _QUANTISED or (points is not None and points.dtype != "u8"):
+        return False
+    return bits != 2 or block in _BLOCKS_OF_2_BITS
 
 
 def _zero_points(call: OnnxCall, width: int, blocks: int, bits: int) -> Array:
@@ -85,7 +83,7 @@ def gather_block_quantized(call: OnnxCall) -> Results:
     ]
     if rank < 2 or axes != [0, rank - 1]:
         raise call.unsupported(f"gather_axis, quantize_axis {axes} of {rank} axes", "the first and the last axis")
-    if bits not in (4, 8) or block < 16 or block & (block - 1) or data.dtype not in (np.uint8, np.int8):
+    if bits not in BITS or block < 16 or block & (block - 1) or data.dtype not in (np.uint8, np.int8):
         raise call.fail(f"data {data.dtype}, bits {bits}, block_size {block}")
     packed = _in_bytes(call, data, scales, bits, block)
     depth = data.shape[-1] * (8 // bits if packed else 1)

@@ -1,4 +1,4 @@
-"""Numbers of 4 and 8 bits in blocks, expanded to f32: exactly those of the definition."""
+"""Numbers of 2, 4 and 8 bits in blocks, expanded to f32: exactly those of the definition."""
 
 from typing import Any
 
@@ -8,10 +8,9 @@ import pytest
 from mavcg.specs.kernel import View
 
 
-@pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("bits", "zeros"), [(2, True), (4, False), (4, True), (4, "f32"), (8, False), (8, True)])
 @pytest.mark.parametrize(("depth", "block"), [(37, 16), pytest.param(200, 128, marks=pytest.mark.long)])
-def test_expanded(assert_node: Any, bits: int, zeros: bool, depth: int, block: int) -> None:
+def test_expanded(assert_node: Any, bits: int, zeros: Any, depth: int, block: int) -> None:
     rng = np.random.default_rng(depth)
     blocks = -(-depth // block)
     inputs = [
@@ -19,7 +18,9 @@ def test_expanded(assert_node: Any, bits: int, zeros: bool, depth: int, block: i
         rng.random((2, 3, blocks)).astype(np.float32),
         rng.integers(0, 1 << bits, (2, 3, blocks)).astype(np.uint8) if zeros else None,
     ]
-    assert_node("expand_blocks", inputs, rtol=1e-7, bits=bits, block=block, depth=depth)
+    if zeros == "f32":
+        inputs[2] = rng.uniform(0, 16, (2, 3, blocks)).astype(np.float32)
+    assert_node("expand_blocks", inputs, rtol=1e-6, bits=bits, block=block, depth=depth)
 
 
 def test_lines_with_gaps(assert_node: Any) -> None:

@@ -44,6 +44,14 @@ def test_products_of_8_bits_with_zero_points(golden: Golden) -> None:
     assert golden == text(spec, machine)
 
 
+@pytest.mark.parametrize("kind", ["smmla", "maddubs"])
+def test_products_of_2_bits(kind: str, golden: Golden) -> None:
+    machine, panel = MACHINES[kind]
+    form = BlockFormat(2, 16, panel, "f16", False)
+    spec = BlockProduct(Lines(2, 16, 0, 1), Lines(2, panel, panel, 1), form, quantize=True, bias=False)
+    assert golden == text(spec, machine)
+
+
 def test_products_of_floats(golden: Golden) -> None:
     machine, panel = MACHINES["sdot"]
     form = BlockFormat(4, TERMS, panel, "f16", False)

@@ -1,4 +1,4 @@
-"""Products with weights of 4 and 8 bits in blocks: equal bits on every core, near the definition's results."""
+"""Products with weights of 2, 4 and 8 bits in blocks: equal bits on every core, near the definition's results."""
 
 import re
 from pathlib import Path
@@ -37,7 +37,7 @@ ARM = {
     ),
     "x2": Machine("x2", "aarch64", "cortex-x2", ("+dotprod", "+i8mm"), dot_product=True, matrix_product=True),
 }
-# lines, depth, width, bits, block, zero points, bias, quantised activations
+# lines, depth, width, bits, block, zero points ("f32": floats), bias, quantised activations
 CASES = [
     (1, 64, 32, 4, 32, False, False, True),
     (5, 70, 21, 4, 32, True, True, True),
@@ -50,6 +50,10 @@ CASES = [
     (17, 90, 24, 4, 32, False, True, True),
     (11, 72, 16, 4, 24, True, False, True),
     (12, 128, 33, 8, 64, False, False, True),
+    (5, 78, 21, 2, 32, True, True, True),
+    (1, 90, 24, 2, 48, False, False, True),
+    (3, 67, 19, 2, 16, "f32", True, False),
+    (1, 64, 17, 4, 32, "f32", False, False),
 ]
 
 
@@ -65,6 +69,8 @@ def inputs_of(rng: np.random.Generator, case: tuple[Any, ...]) -> tuple[list[Any
         rng.integers(0, 1 << bits, (width, blocks)).astype(np.uint8) if zeros else None,
         rng.standard_normal(width).astype(np.float32) if bias else None,
     ]
+    if zeros == "f32":
+        inputs[3] = rng.uniform(-1, 1 << bits, (width, blocks)).astype(np.float32)
     return inputs, {"bits": bits, "block": block, "quantize": quantize}
 
 
@@ -92,7 +98,10 @@ def assert_close(computed: np.ndarray, graph: Graph, inputs: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=[pytest.mark.long] if i in (4, 7, 9, 10) else []) for i, case in enumerate(CASES)],
+    [
+        pytest.param(case, marks=[pytest.mark.long] if i in (4, 7, 9, 10, 12, 14) else [])
+        for i, case in enumerate(CASES)
+    ],
     ids=str,
 )
 def test_every_width_computes_the_same(assert_node: Any, case: tuple[Any, ...]) -> None:
@@ -108,15 +117,14 @@ def test_every_width_computes_the_same(assert_node: Any, case: tuple[Any, ...]) 
     st.integers(1, 9),
     st.integers(1, 200),
     st.integers(1, 70),
-    st.sampled_from([4, 8]),
-    st.sampled_from([8, 16, 24, 32, 64, 96]),
+    st.sampled_from([(2, 16), (2, 48), *((bits, block) for bits in (4, 8) for block in (8, 16, 24, 32, 64, 96))]),
     st.tuples(st.booleans(), st.booleans(), st.booleans()),
     st.integers(0, 1 << 20),
 )
 def test_products_of_any_sizes_have_the_same_bits_at_every_width(
-    lines: int, depth: int, width: int, bits: int, block: int, ends: Any, seed: int
+    lines: int, depth: int, width: int, form: tuple[int, int], ends: Any, seed: int
 ) -> None:
-    inputs, attrs = inputs_of(np.random.default_rng(seed), (lines, depth, width, bits, block, *ends))
+    inputs, attrs = inputs_of(np.random.default_rng(seed), (lines, depth, width, *form, *ends))
     graph = graph_of(inputs, attrs)
     results = [
         run_node_on(machine, graph.nodes[0], graph, {"x0": inputs[0]}, parts=1 + seed % 3, optimised=False)[0]
@@ -185,7 +193,7 @@ def test_lines_of_a_prompt_are_products_of_matrices(core: str, bits: int, instru
     assert "sdot" not in text
 
 
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 def test_packed_weights_take_their_bits_and_a_scale_a_block(bits: int) -> None:
     inputs, attrs = inputs_of(np.random.default_rng(0), (1, 256, 64, bits, 32, False, False, True))
     graph = graph_of(inputs, attrs)
@@ -194,6 +202,20 @@ def test_packed_weights_take_their_bits_and_a_scale_a_block(bits: int) -> None:
     assert packed is not None and packed.nbytes == 256 * 64 * bits // 8 + 8 * 64 * 2  # scales that f16 holds
     product = steps[-1].spec
     assert isinstance(product, BlockProduct) and product.macs == 256 * 64
+
+
+def test_packing_keeps_every_number_of_2_bits() -> None:
+    rng = np.random.default_rng(2)
+    w, scales = rng.integers(0, 256, (5, 16)).astype(np.uint8), rng.random((5, 2)).astype(np.float32)
+    points = rng.random((5, 2)).astype(np.float32)
+    form = BlockFormat(2, 32, 4, "f16", True, float_zeros=True)
+    packed = pack_blocks_with_zeros(w, scales, points, form)
+    assert packed.shape == (2, 2, form.block_bytes) == (2, 2, 4 * (8 + 2 + 4))
+    numbers = packed[..., : form.number_bytes].reshape(2, 2, 2, 4, 4)  # panel, block, unit, channel, byte
+    parts = np.stack([numbers >> at & 3 for at in (0, 2, 4, 6)], axis=4).reshape(2, 2, 2, 4, 16)
+    np.testing.assert_array_equal(parts.transpose(0, 3, 1, 2, 4).reshape(8, 64)[:5], unpack_bits(w, 2, 64))
+    kept = packed[..., form.zeros_at :].copy().view(np.float32)
+    np.testing.assert_array_equal(kept.transpose(0, 2, 1).reshape(8, 2)[:5], points)
 
 
 @pytest.mark.parametrize("zeros", [False, True])
@@ -226,6 +248,7 @@ def test_weights_of_the_run_are_refused() -> None:
     ("changed", "problem"),
     [
         ({"bits": 3}, "bits 3 in blocks of 32"),
+        ({"bits": 2, "block": 24}, "bits 2 in blocks of 24; 2, 4 or 8 bits in blocks of a multiple of 16"),
         ({"block": 12}, "blocks of 12"),
         ({"block": 1 << 21}, "blocks of 2097152 numbers, whose sums take more than 32 bits"),
         ({"block": 16}, r"w u8\[32,32\] where \[32, 32\] is needed|scales"),
@@ -235,3 +258,9 @@ def test_bad_nodes_are_refused_with_a_reason(changed: dict[str, Any], problem: s
     inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
     with pytest.raises(MavcgError, match=f"node 'tested' .*({problem})"):
         graph_of(inputs, attrs | changed)
+
+
+def test_quantised_activations_need_whole_zero_points() -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), (1, 64, 8, 4, 32, "f32", False, True))
+    with pytest.raises(MavcgError, match="node 'tested' .*quantised activations with zero points that are no whole"):
+        graph_of(inputs, attrs)

@@ -26,14 +26,20 @@ def floats(random: np.random.Generator, *shape: int) -> np.ndarray:
     return random.standard_normal(shape).astype(np.float32)
 
 
-def kept(form: tuple[int, str]) -> bool:
-    """Whether the weights of these bits and zero points stay packed."""
-    return form[0] != 2 and form[1] != "floats"
-
-
 @settings(max_examples=examples(40, 8))
 @given(
-    st.sampled_from([(2, "none"), (4, "none"), (4, "packed"), (4, "floats"), (8, "none"), (8, "packed")]),
+    st.sampled_from(
+        [
+            (2, "none"),
+            (2, "packed"),
+            (2, "floats"),
+            (4, "none"),
+            (4, "packed"),
+            (4, "floats"),
+            (8, "none"),
+            (8, "packed"),
+        ]
+    ),
     st.sampled_from([0, 1, 4]),
     st.booleans(),
     SEEDS,
@@ -63,18 +69,18 @@ def test_products_with_few_bits(
         "N": width,
         "bits": bits,
         "block_size": block,
-        "accuracy_level": level if kept(form) else 0,
+        "accuracy_level": level,
     }
     save(path, "MatMulNBits", {"x": x}, [("y", F)], 17, known, MICROSOFT, **attributes)
 
     assert_agrees(path, x, tolerance=2e-5)
-    assert [node.op for node in import_onnx(path).nodes if node.op != "reshape"] == [
-        "block_matmul" if kept(form) else "matmul"
-    ]
+    (node,) = (node for node in import_onnx(path).nodes if node.op != "reshape")
+    quantised = level == 4 and zeros != "floats" and (bits, block) != (2, 16)
+    assert node.op == "block_matmul" and node.attr("quantize") == quantised
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 def test_rows_of_a_packed_table(tmp_path: Path, bits: int, zeros: bool) -> None:
     random = np.random.default_rng(bits)
     known = {"data": random.integers(0, 256, (9, 48 * bits // 8)).astype(np.uint8)}
@@ -133,7 +139,7 @@ def test_rows_of_a_table_of_four_bits(tmp_path: Path, signed: bool) -> None:
 
 
 @settings(max_examples=examples(24, 6))
-@given(st.sampled_from(["INT4", "UINT4", "INT8", "UINT8"]), st.booleans(), st.booleans(), SEEDS)
+@given(st.sampled_from(["INT2", "UINT2", "INT4", "UINT4", "INT8", "UINT8"]), st.booleans(), st.booleans(), SEEDS)
 def test_dequantised_weights_stay_packed(tmp_path_factory: Any, type: str, zeros: bool, whole: bool, seed: int) -> None:
     """DequantizeLinear by blocks along the depth of a product."""
     random = np.random.default_rng(seed)
@@ -157,7 +163,8 @@ def test_dequantised_weights_stay_packed(tmp_path_factory: Any, type: str, zeros
     info = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [info("x", 1, (2, 3, depth))], [info("y", 1, None)], known[: len(names)])
     path = tmp_path_factory.mktemp("blocks") / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    version = 25 if bits == 2 else 21
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=10), path)
     x = floats(random, 2, 3, depth)
 
     options = onnxruntime.SessionOptions()  # optimised, it quantises x, which the file does not say
