@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from mavcg.errors import MavcgError
-from mavcg.graph.counts import Count, CountProduct, CountSum, Length, extent_of, is_symbolic, lengths_in, text_of
+from mavcg.graph.counts import Count, affine_of, extent_of, is_symbolic, lengths_in, text_of
 from mavcg.runtime.coreset import c_array
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string
@@ -105,21 +105,9 @@ def _sources(program: Program) -> list[tuple[int, int, int, int]]:
             (i, axis, *affine)
             for i, tensor in enumerate(program.inputs)
             for axis, count in enumerate(tensor.axes)
-            if lengths_in(count) == {dimension.name} and (affine := _affine(count)) is not None
+            if lengths_in(count) == {dimension.name} and (affine := affine_of(count)) is not None
         ]
         if not found:
             raise MavcgError(f"model {program.name}: no input has an axis that tells the length of {dimension}")
         sources.append(found[0])
     return sources
-
-
-def _affine(count: Count) -> tuple[int, int] | None:
-    """Return (factor, addend) of a count that is factor * length + addend; None for another."""
-    match count:
-        case Length():
-            return 1, 0
-        case CountProduct((int(factor), Length())):
-            return factor, 0
-        case CountSum((inner, int(addend))) if (affine := _affine(inner)) is not None:
-            return affine[0], addend
-    return None

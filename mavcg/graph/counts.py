@@ -156,6 +156,18 @@ def lengths_in(count: Count) -> frozenset[str]:
             return lengths_in(count.count)
 
 
+def affine_of(count: Count) -> tuple[int, int] | None:
+    """Return (factor, addend) of a count that is factor * length + addend of one dimension; None for another."""
+    match count:
+        case Length():
+            return 1, 0
+        case CountProduct((int(factor), Length())):
+            return factor, 0
+        case CountSum((inner, int(addend))) if (affine := affine_of(inner)) is not None:
+            return affine[0], affine[1] + addend
+    return None
+
+
 def extent_of(count: Count, dimensions: Sequence[Dimension]) -> tuple[int, int]:
     """Return a count at the least and at the most lengths: the bounds of what it can be.
 

@@ -113,11 +113,12 @@ def _try_operators(
 
 
 def part_graph(
-    support: TfliteSupport, nodes: Sequence[int], name: str
+    support: TfliteSupport, nodes: Sequence[int], name: str, loops: bool = False
 ) -> tuple[Graph, tuple[int, ...], tuple[int, ...]]:
     """Return the graph of some operators of a file, with the file's indices of its input and output tensors.
 
-    nodes: positions in support.operators. Raises: MavcgError if it cannot be imported.
+    nodes: positions in support.operators. loops: recurrent operators of any number of time steps become loops of the
+    graph. Raises: MavcgError if it cannot be imported.
     """
     model = support.model
     operators = [support.operators[i].operator for i in nodes]
@@ -131,7 +132,10 @@ def part_graph(
     outputs = tuple(i for operator in operators for i in operator.outputs if i in elsewhere)
     part = replace(model, operators=tuple(operators), inputs=inputs, outputs=outputs, subgraphs=1)
     # The whole file's shapes were compared when it was read.
-    return TfliteImport(part, name, GivenShapes(ignore_declared=True)).graph(), inputs, outputs
+    walk = TfliteImport(part, name, GivenShapes(ignore_declared=True))
+    if loops:
+        walk.emitter.loops, walk.emitter.least_trips = True, 1
+    return walk.graph(), inputs, outputs
 
 
 def _anchor(model: TfliteModel, data: bytes) -> Anchor | None:

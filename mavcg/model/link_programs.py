@@ -17,7 +17,7 @@ from mavcg.model.kernel_levels import library_kernels
 from mavcg.model.link import engine_options, link_with_note, selector_task_of
 from mavcg.model.model_request import ModelRequest, PlanContext, code_context
 from mavcg.model.note import model_note
-from mavcg.model.stages import LAY_OUT, run_stages
+from mavcg.model.stages import LAY_OUT, LAY_OUT_LENGTHS, run_stages
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text, sizes_text
 from mavcg.runtime.made_with import made_with
@@ -31,9 +31,9 @@ from mavcg.specs.tile_plan import TilePlan
 class ProgramEntry:
     """A program to be linked: the model, or a subgraph, in one size.
 
-    plan: after the stages CHOOSE. The others describe a subgraph. fingerprint: of the node in an ONNX model. nodes,
-    inputs, outputs, op, size, input_names, output_names: as in DropInPart. size_of_request: number of the size among
-    the requested ones. plan_nodes: positions in the model.
+    plan: after the stages CHOOSE, or lower_for_lengths with a bounded dimension. The others describe a subgraph.
+    fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size, input_names, output_names: as in
+    DropInPart. size_of_request: number of the size among the requested ones. plan_nodes: positions in the model.
     """
 
     plan: Plan
@@ -74,7 +74,9 @@ def link_programs(
     """
     pool, machines = ConstantPool(), context.board.machines
     whole = replace(context, pool=pool)
-    planned = tuple(run_stages(entry.plan, whole, LAY_OUT) for entry in entries)
+    planned = tuple(
+        run_stages(entry.plan, whole, LAY_OUT if entry.plan.lengths is None else LAY_OUT_LENGTHS) for entry in entries
+    )
     specs = tuple(dict.fromkeys(spec for model in planned for spec in model.specs))
     tiles = TilePlan({key: macro for model in planned for key, macro in model.tiles.tiles.items()})
     planned = tuple(replace(model, program=replace(model.program, constants_bytes=pool.end)) for model in planned)

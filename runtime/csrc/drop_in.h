@@ -24,7 +24,7 @@ struct drop_in_op {
     const char *const *inputs, *const *outputs;
 };
 
-enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512 };
+enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512, MAX_RANK = 16 };
 
 /* A TFLite file: its size in bytes, its BLAKE2b digest, its number of operators, and an anchor constant, given as
  * tensor number and file offset of its data. */

@@ -12,7 +12,7 @@
 #include "ort_api.h"
 #include "part_contexts.h"
 
-enum { SHAPE_BYTES = 160, MAX_RANK = 16, FINGERPRINT_BYTES = 128, SHOWN_SHAPES = 8 };
+enum { SHAPE_BYTES = 160, FINGERPRINT_BYTES = 128, SHOWN_SHAPES = 8 };
 
 /* A kernel. parts: one for each of the `sizes` sizes of the operator; contexts: one entry for each part. */
 struct ort_kernel {
@@ -110,6 +110,26 @@ static bool fits_shape(const struct ort_input *input, const mavcg_tensor *tensor
            !memcmp(input->dims, tensor->dims, dims_bytes);
 }
 
+/* Add the bounds of a part's bounded dimensions to a text: " with tokens of 1 to 512 in place of 512". */
+static void write_bounds(char text[MESSAGE_BYTES], const mavcg_model_table *table) {
+    size_t used = strlen(text);
+    for (uint32_t i = 0; i < table->dimension_count && used < MESSAGE_BYTES - 1; i++) {
+        const mavcg_dimension *dimension = &table->dimensions[i];
+        int length = snprintf(text + used, MESSAGE_BYTES - used, "%s%s of %lld to %lld in place of %lld",
+                              i ? " and " : " with ", dimension->name, (long long)dimension->least,
+                              (long long)dimension->most, (long long)dimension->most);
+        used += length > 0 ? (size_t)length : 0;
+    }
+}
+
+/* True if the shape of an input is no longer than a tensor's along each axis. */
+static bool fits_bounds(const struct ort_input *input, const mavcg_tensor *tensor) {
+    if (input->rank != (size_t)tensor->rank || input->rank > MAX_RANK) return false;
+    for (size_t i = 0; i < input->rank; i++)
+        if (input->dims[i] < 1 || input->dims[i] > tensor->dims[i]) return false;
+    return true;
+}
+
 /* Create an error that names the input that fits none of the sizes, or says that the inputs fit no size together, and
  * lists the sizes of the library. */
 static ort_status *shape_error(const struct ort_kernel *kernel, const struct ort_input *inputs) {
@@ -118,11 +138,12 @@ static ort_status *shape_error(const struct ort_kernel *kernel, const struct ort
     for (uint32_t i = 0; i < parts->table->input_count; i++) {
         bool fits = false;
         for (uint32_t size = 0; size < kernel->sizes; size++)
-            fits |= fits_shape(&inputs[i], &parts[size].table->inputs[i]);
+            fits |= parts[size].table->dimension_count ? fits_bounds(&inputs[i], &parts[size].table->inputs[i])
+                                                       : fits_shape(&inputs[i], &parts[size].table->inputs[i]);
         wrong = i;
         if (!fits) break;
     }
-    char given[SHAPE_BYTES], built[MESSAGE_BYTES / 2], shape[SHAPE_BYTES];
+    char given[SHAPE_BYTES], built[MESSAGE_BYTES], shape[SHAPE_BYTES];
     size_t used = 0;
     write_shape(given, inputs[wrong].dims, inputs[wrong].rank < MAX_RANK ? inputs[wrong].rank : MAX_RANK);
     for (uint32_t size = 0; size < kernel->sizes && size < SHOWN_SHAPES && used < sizeof built - 1; size++) {
@@ -131,6 +152,7 @@ static ort_status *shape_error(const struct ort_kernel *kernel, const struct ort
         int length = snprintf(built + used, sizeof built - used, "%s[%s]", size ? ", " : "", shape);
         used += length > 0 ? (size_t)length : 0;
     }
+    write_bounds(built, parts->table);
     return ort_error(kernel->api, ORT_INVALID_ARGUMENT,
                      "mavcg: %s: %s has shape [%s], the library was built for %s%s; build one for this shape (--shape)",
                      parts->name, parts->table->inputs[wrong].name, given, built,
@@ -155,8 +177,15 @@ static ort_status *read_input(const struct ort_kernel *kernel, const ort_kernel_
 }
 
 /* Find the size whose input shapes are these; the graph may leave shapes free. ONNX Runtime has already checked the
- * types. */
+ * types. A part with bounded dimensions is the only size, whose context compares the shapes. */
 static ort_status *choose_size(const struct ort_kernel *kernel, const struct ort_input *inputs, uint32_t *chosen) {
+    const mavcg_model_table *first = kernel->parts->table;
+    *chosen = 0;
+    if (first->dimension_count) {
+        for (uint32_t i = 0; i < first->input_count; i++)
+            if (!fits_bounds(&inputs[i], &first->inputs[i])) return shape_error(kernel, inputs);
+        return NULL;
+    }
     for (uint32_t size = 0; size < kernel->sizes; size++) {
         const mavcg_model_table *table = kernel->parts[size].table;
         bool fits = true;
@@ -168,8 +197,7 @@ static ort_status *choose_size(const struct ort_kernel *kernel, const struct ort
 }
 
 static ort_status *output_data(const struct ort_kernel *kernel, const struct drop_in_part *part,
-                               ort_kernel_context *context, uint32_t i, void **data) {
-    const mavcg_tensor *tensor = &part->table->outputs[i];
+                               ort_kernel_context *context, const mavcg_tensor *tensor, uint32_t i, void **data) {
     ort_value *value = NULL;
     ort_status *failed = kernel->api->kernel_context_get_output(context, kernel->at.outputs[i], tensor->dims,
                                                                 (size_t)tensor->rank, &value);
@@ -191,10 +219,22 @@ MAVCG_PRIVATE ort_status *compute_ort_kernel(void *kernel, ort_kernel_context *c
     /* The interface has no accessor for constant data; the data is only read here. */
     for (uint32_t i = 0; !failed && i < input_count; i++)
         failed = own->api->get_tensor_mutable_data((ort_value *)given[i].value, (void **)&inputs[i]);
-    const struct drop_in_part *part = &own->parts[size];
-    for (uint32_t i = 0; !failed && i < output_count; i++) failed = output_data(own, part, context, i, &outputs[i]);
     if (failed) return failed;
-    int status = run_part(&own->contexts[size], inputs, outputs);
+    const struct drop_in_part *part = &own->parts[size];
+    struct part_contexts *contexts = &own->contexts[size];
+    struct pooled_context *taken;
+    const int64_t *dims[MAX_INPUTS + 1];
+    for (uint32_t i = 0; i < input_count; i++) dims[i] = given[i].dims;
+    int status = take_context(contexts, dims, &taken);
+    if (status) return status == MAVCG_ERROR_SIZE ? shape_error(own, given) : status_error(own->api, part, status);
+    const mavcg_tensor *made = taken_outputs(contexts, taken);
+    for (uint32_t i = 0; !failed && i < output_count; i++)
+        failed = output_data(own, part, context, &made[i], i, &outputs[i]);
+    if (failed) {
+        leave_context(taken);
+        return failed;
+    }
+    status = run_taken(contexts, taken, inputs, outputs);
     return status ? status_error(own->api, part, status) : NULL;
 }
 

@@ -38,7 +38,7 @@ MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_mo
 }
 
 /* Take a context that no caller has; make one if there is none. */
-static int take_context(struct part_contexts *contexts, struct pooled_context **taken) {
+static int take_idle(struct part_contexts *contexts, struct pooled_context **taken) {
     struct pooled_context *entry = __atomic_load_n(&contexts->first, __ATOMIC_ACQUIRE);
     for (; entry; entry = entry->next) {
         uint32_t idle = 0;
@@ -50,14 +50,31 @@ static int take_context(struct part_contexts *contexts, struct pooled_context **
     return add_context(contexts, 1, taken);
 }
 
-MAVCG_PRIVATE int run_part(struct part_contexts *contexts, const void *const *inputs, void *const *outputs) {
+MAVCG_PRIVATE int take_context(struct part_contexts *contexts, const int64_t *const *dims,
+                               struct pooled_context **taken) {
     struct pooled_context *entry;
-    int status = take_context(contexts, &entry);
+    int status = take_idle(contexts, &entry);
     if (status) return status;
-    status = contexts->table->run(entry->context, inputs, outputs);
-    __atomic_store_n(&entry->used, 0, __ATOMIC_RELEASE);
+    if (contexts->table->dimension_count) status = contexts->table->set_shape(entry->context, dims);
+    if (status) leave_context(entry);
+    else *taken = entry;
     return status;
 }
+
+MAVCG_PRIVATE const mavcg_tensor *taken_outputs(const struct part_contexts *contexts,
+                                                const struct pooled_context *taken) {
+    const mavcg_model_table *table = contexts->table;
+    return table->dimension_count ? table->context_outputs(taken->context) : table->outputs;
+}
+
+MAVCG_PRIVATE int run_taken(struct part_contexts *contexts, struct pooled_context *taken, const void *const *inputs,
+                            void *const *outputs) {
+    int status = contexts->table->run(taken->context, inputs, outputs);
+    leave_context(taken);
+    return status;
+}
+
+MAVCG_PRIVATE void leave_context(struct pooled_context *taken) { __atomic_store_n(&taken->used, 0, __ATOMIC_RELEASE); }
 
 MAVCG_PRIVATE void destroy_contexts(struct part_contexts *contexts) {
     for (struct pooled_context *entry = contexts->first, *next; entry; entry = next) {

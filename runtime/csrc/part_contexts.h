@@ -24,8 +24,21 @@ struct part_contexts {
 MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_model_table *table, int threads,
                                   bool first);
 
-/* Run the subgraph in a context that no other caller is using. Returns an enum mavcg_status. */
-MAVCG_PRIVATE int run_part(struct part_contexts *contexts, const void *const *inputs, void *const *outputs);
+/* Take a context that no other caller is using, for inputs of these dimensions: of a subgraph without bounded
+ * dimensions they are not read. Returns an enum mavcg_status; MAVCG_ERROR_SIZE for dimensions that do not fit. */
+MAVCG_PRIVATE int take_context(struct part_contexts *contexts, const int64_t *const *dims,
+                               struct pooled_context **taken);
+
+/* Return the descriptions of the outputs of a taken context's next run. */
+MAVCG_PRIVATE const mavcg_tensor *taken_outputs(const struct part_contexts *contexts,
+                                                const struct pooled_context *taken);
+
+/* Run the subgraph in a taken context, and give the context back. Returns an enum mavcg_status. */
+MAVCG_PRIVATE int run_taken(struct part_contexts *contexts, struct pooled_context *taken, const void *const *inputs,
+                            void *const *outputs);
+
+/* Give a taken context back. */
+MAVCG_PRIVATE void leave_context(struct pooled_context *taken);
 
 /* Destroy all contexts. No run may be active. */
 MAVCG_PRIVATE void destroy_contexts(struct part_contexts *contexts);

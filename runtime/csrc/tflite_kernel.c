@@ -35,12 +35,50 @@ static bool fits_tensor(const tflite_context *context, int index, const mavcg_te
     return true;
 }
 
-MAVCG_PRIVATE bool fits_part(const tflite_context *context, const struct drop_in_part *part) {
-    for (uint32_t i = 0; i < part->table->input_count; i++)
-        if (!fits_tensor(context, part->inputs[i], &part->table->inputs[i])) return false;
-    for (uint32_t i = 0; i < part->table->output_count; i++)
-        if (!fits_tensor(context, part->outputs[i], &part->table->outputs[i])) return false;
+static bool fits_tensors(const tflite_context *context, const int32_t *indices, const mavcg_tensor *tensors,
+                         uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!fits_tensor(context, indices[i], &tensors[i])) return false;
     return true;
+}
+
+/* The present dimensions of a part's inputs. */
+struct input_dims {
+    int64_t lengths[MAX_INPUTS + 1][MAX_RANK];
+    const int64_t *dims[MAX_INPUTS + 1];
+};
+
+/* Read the dimensions of a part's inputs; returns false for an input of another rank. */
+static bool read_dims(const tflite_context *context, const struct drop_in_part *part, struct input_dims *read) {
+    for (uint32_t i = 0; i < part->table->input_count; i++) {
+        if (part->inputs[i] < 0 || (size_t)part->inputs[i] >= context->tensors_size) return false;
+        const tflite_ints *dims = context->tensors[part->inputs[i]].dims;
+        if (!dims || dims->size != part->table->inputs[i].rank || dims->size > MAX_RANK) return false;
+        for (int axis = 0; axis < dims->size; axis++) read->lengths[i][axis] = dims->data[axis];
+        read->dims[i] = read->lengths[i];
+    }
+    return true;
+}
+
+/* True if the tensors are those of a run of a part with bounded dimensions: a context of its own compares them. */
+static bool fits_run(const tflite_context *context, const struct drop_in_part *part) {
+    const mavcg_model_table *table = part->table;
+    const mavcg_options options = {.threads = 1};
+    struct input_dims read;
+    void *tried = NULL;
+    if (!read_dims(context, part, &read) || table->create(&options, &tried)) return false;
+    bool fits = !table->set_shape(tried, read.dims) &&
+                fits_tensors(context, part->inputs, table->context_inputs(tried), table->input_count) &&
+                fits_tensors(context, part->outputs, table->context_outputs(tried), table->output_count);
+    table->destroy(tried);
+    return fits;
+}
+
+MAVCG_PRIVATE bool fits_part(const tflite_context *context, const struct drop_in_part *part) {
+    const mavcg_model_table *table = part->table;
+    if (table->dimension_count) return fits_run(context, part);
+    return fits_tensors(context, part->inputs, table->inputs, table->input_count) &&
+           fits_tensors(context, part->outputs, table->outputs, table->output_count);
 }
 
 static void *init_kernel(tflite_context *context, const char *buffer, size_t length) {
@@ -86,7 +124,11 @@ static int invoke_kernel(tflite_context *context, tflite_node *node) {
     void *outputs[MAX_OUTPUTS + 1];
     for (uint32_t i = 0; i < part->table->input_count; i++) inputs[i] = context->tensors[part->inputs[i]].data;
     for (uint32_t i = 0; i < part->table->output_count; i++) outputs[i] = context->tensors[part->outputs[i]].data;
-    int status = run_part(&kernel->contexts, inputs, outputs);
+    struct pooled_context *taken;
+    struct input_dims read;
+    int status = read_dims(context, part, &read) ? take_context(&kernel->contexts, read.dims, &taken)
+                                                 : MAVCG_ERROR_SIZE;
+    if (!status) status = run_taken(&kernel->contexts, taken, inputs, outputs);
     if (!status) return TFLITE_OK;
     context->report_error(context, "mavcg: %s: %s", part->name, part->table->error_text(status));
     return TFLITE_ERROR;
