@@ -31,7 +31,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
     refuse_program_options(program_options(options))
     made = library_options(options)
     board, cores, assumed = assume_machine(options.board, options.cores, options.target, options.partial)
-    made = replace(made, board=board, cores=names_of_option(cores), several=True, bounded=not options.partial)
+    made = replace(made, board=board, cores=names_of_option(cores), several=True, bounded=True)
     request, _ = make_model_request(model, options.output, made, selection_options(options))
     request = replace(without_declared_shapes(request, options.ignore_declared_shapes), strip=options.strip)
     if options.simulate_unsure:

@@ -197,7 +197,7 @@ def _model_request(
                 weights=weights,
                 stored_weights=table.stored_weights,
                 several=True,
-                bounded=not table.partial,
+                bounded=True,
             ),
             selection,
         )

@@ -35,7 +35,7 @@ def file_graph(request: ModelRequest, loops: bool = False) -> Graph:
 
 def read_sampled_graphs(request: ModelRequest, bounds: BoundedShapes, name: str) -> SampledGraphs:
     """Return the graphs of a model for a sample of lengths of its bounded dimensions. Raises: as sampled_graphs."""
-    shapes = _named_shapes(request.model, bounds)
+    shapes = named_shapes(request.model, bounds)
     ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
 
     def read(lengths: Lengths) -> Graph:
@@ -50,7 +50,7 @@ def read_sampled_graphs(request: ModelRequest, bounds: BoundedShapes, name: str)
 
 
 @dataclass(frozen=True)
-class _NamedShapes:
+class NamedShapes:
     """Shapes of inputs with bounded dimensions. shapes: by input; a name stands for the length of the dimension."""
 
     shapes: Mapping[str, tuple[int | str, ...]]
@@ -63,7 +63,7 @@ class _NamedShapes:
         }
 
 
-def _named_shapes(model: Path, bounds: BoundedShapes) -> _NamedShapes:
+def named_shapes(model: Path, bounds: BoundedShapes) -> NamedShapes:
     """Return the shapes with the names of their dimensions: the file's, or else <input>.<axis>.
 
     A range whose axis has no name in the file is the first dimension of the same bounds that its input does not have
@@ -94,4 +94,4 @@ def _named_shapes(model: Path, bounds: BoundedShapes) -> _NamedShapes:
         for name, shape in bounds.shapes.items()
     }
     ordered = dict.fromkeys(names[place] for place in places)
-    return _NamedShapes(shapes, tuple(Dimension(name, *ranges[name]) for name in ordered))
+    return NamedShapes(shapes, tuple(Dimension(name, *ranges[name]) for name in ordered))

@@ -4,21 +4,21 @@ This is `mavcg build MODEL --partial`.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from mavcg.choose.lengths.samples import ReadGraph
 from mavcg.choose.plan import Plan
 from mavcg.files.whole_file import write_whole
-from mavcg.graph import Graph
+from mavcg.graph.counts import Dimension
 from mavcg.importers.load import is_tflite
-from mavcg.model.dump import dump
 from mavcg.model.link_programs import ProgramEntry, link_programs
 from mavcg.model.model_request import Progress, plan_context
 from mavcg.model.partial.onnx_parts import plan_onnx
+from mavcg.model.partial.part_lengths import choose_part
 from mavcg.model.partial.planned_parts import PartialResult, PlannedParts
 from mavcg.model.partial.request import PartialRequest
 from mavcg.model.partial.tflite_parts import plan_tflite
 from mavcg.model.sizes import size_text
-from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
 
 
@@ -32,9 +32,8 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
     context = plan_context(build, progress)
     progress(f"reading {build.model.name}")
 
-    def choose(graph: Graph) -> Plan:
-        dump("import", graph)
-        return run_stages(Plan(graph, context.board.machines), context, CHOOSE)
+    def choose(read: ReadGraph, dimensions: Sequence[Dimension]) -> Plan:
+        return choose_part(read, dimensions, context)
 
     planned = (plan_tflite if is_tflite(build.model) else plan_onnx)(request, choose)
     linked = link_programs(build, planned.entries, planned.file, context, planned.model_files)

@@ -1,12 +1,13 @@
 """The subgraphs of a model that are linked as one library: what the planning of each format returns, and the result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mavcg.choose.lengths.samples import ReadGraph
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph
+from mavcg.graph.counts import Dimension
 from mavcg.model.link_programs import ProgramEntry
 from mavcg.model.partial.plan import PartialPlan
 from mavcg.model.partial.request import PartialRequest
@@ -14,7 +15,7 @@ from mavcg.runtime.companions import library_stem
 from mavcg.runtime.drop_in_text import DropInFile, ModelFile
 from mavcg.runtime.model_header import api_name
 
-Choose = Callable[[Graph], Plan]
+Choose = Callable[[ReadGraph, Sequence[Dimension]], Plan]  # by the part's graph at lengths of the dimensions
 Made = tuple[ProgramEntry, ...]  # a subgraph, in each size
 Division = PartialPlan[Made]
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from mavcg.model.note import dimensions_json
 from mavcg.model.partial.planned_parts import PartialResult
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def partial_json(result: PartialResult) -> dict[str, Any]:
                 "macs": subgraph.macs,
                 "macs_share": plan.share(subgraph.macs),
                 "arena_bytes": planned.program.arena_bytes,
+                "dimensions": dimensions_json(planned.program),
                 "inputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.inputs],
                 "outputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.outputs],
                 "operators": dict(Counter(nodes[i].op for i in subgraph.nodes).most_common()),
@@ -61,6 +63,9 @@ def show_partial(result: PartialResult, to: "Console") -> None:
             subgraph["name"], *ends, str(subgraph["nodes"]), f"{subgraph['macs']:,}", f"{subgraph['macs_share']:.1%}"
         )
     to.print(table)
+    bounds = {name: ends for subgraph in document["subgraphs"] for name, ends in subgraph["dimensions"].items()}
+    for name, (least, most) in bounds.items():
+        to.print(f"{name}: {least} to {most}, in each run anew; the table has its longest", highlight=False)
     unknown = document["nodes_with_unknown_macs"]
     more = f"; those of {unknown} more nodes are known only at run time" if unknown else ""
     to.print(f"{document['macs_share']:.1%} of {document['macs']:,} MACs{more}")
