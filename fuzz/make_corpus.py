@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench.fuzz_seeds import caffe_network, float_network, qdq_network, tflite_network
 from fuzz.corpus_binaries import binary_corpora
+from fuzz.corpus_calls import call_corpora
 from fuzz.corpus_files import perf_corpora, text_corpora
 from mavcg.files.whole_file import write_whole
 
@@ -142,6 +143,7 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
     yield "build_file", "program", BUILD_FILE.encode()
     yield "build_file", "project", PROJECT_FILE.encode()
     yield from c_corpora()
+    yield from call_corpora()
     yield from text_corpora()
     yield from perf_corpora(PERF_SCRIPT, PERF_REPORT)
     for target, name, data in binary_corpora():

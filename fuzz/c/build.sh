@@ -27,9 +27,13 @@ if [ -z "${PYTHON:-}" ]; then
     [ ! -x "$root/.venv/bin/python" ] || PYTHON=$root/.venv/bin/python
 fi
 (cd "$root" && "$PYTHON" -m fuzz.c.tables "$work" && "$PYTHON" -m mavcg.runtime.amalgamation "$work")
+mkdir "$work/captured"
+(cd "$root" && "$PYTHON" -m fuzz.c.captured "$work/captured" >&2)
 engine=${LIB_FUZZING_ENGINE:--fsanitize=fuzzer} # OSS-Fuzz has its own
 checks="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 common="-std=gnu11 -D_GNU_SOURCE -O1 -g -pthread -Wall -Wextra -I$root/runtime/csrc"
+machine= # the C of a library for x86-64 has functions for AVX2 inline
+[ "$(uname -m)" != x86_64 ] || machine=-march=x86-64-v3
 version=1
 for label in generic a b; do
     # Not what is tested, and where the time goes: without sanitizers.
@@ -52,6 +56,15 @@ build_targets() {
         "$work/a.o" "$work/b.o" "$work/constants.o" -o "$made/engine"
     "$compiler" $common -I$work "-I$work/accel" "$@" $engine "$here/accel_image.c" "$work"/accel/*.c -ldl -lm \
         -o "$made/accel_image"
+    for target in shapes states; do
+        captured=$work/captured/$target
+        for unit in "$captured"/*/; do
+            "$compiler" $common -w $machine -ffp-contract=off "$@" -fsanitize=fuzzer-no-link "-I$unit" -c "$unit"*.c \
+                -o "$captured/unit-$(basename "$unit").o"
+        done
+        "$compiler" $common "$@" $engine "$here/$target.c" "$captured"/*.o -ldl -lm -o "$made/$target"
+        rm "$captured"/unit-*.o
+    done
 }
 build_targets "$out" $checks
 

@@ -33,7 +33,7 @@ def compile_injected(tool: str, arguments: Sequence[str], action: str, cwd: Path
 
 
 def write_models(folder: Path) -> None:
-    """Write the networks: two layers, of free rows; and a recurrent one with a state."""
+    """Write the networks: two layers, of free rows; convolutions; and a recurrent one with a state."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -54,6 +54,9 @@ def write_models(folder: Path) -> None:
     dense = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["t"])]
     dense.append(helper.make_node("MatMul", ["t", "v"], ["y"]))
     save("dense", dense, {"x": ["rows", 64]}, {"y": ["rows", 48]}, w=random(64, 96), v=random(96, 48))
+    ragged = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["r"])]
+    ragged.append(helper.make_node("Softmax", ["r"], ["y"], axis=-1))
+    save("ragged", ragged, {"x": ["batch", "rows", 16]}, {"y": ["batch", "rows", 24]}, w=random(16, 24))
     conv = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"])]
     conv.append(helper.make_node("Conv", ["r", "v"], ["y"], pads=[1, 1, 1, 1]))
     shape = [1, 32, 40, 40]  # as much work as is worth a second thread
@@ -61,6 +64,13 @@ def write_models(folder: Path) -> None:
     gru = [helper.make_node("GRU", ["x", "W", "R", "", "", "h"], ["y", "h_next"], hidden_size=16)]
     inputs, outputs = {"x": [4, 1, 8], "h": [1, 1, 16]}, {"y": [4, 1, 1, 16], "h_next": [1, 1, 16]}
     save("gru", gru, inputs, outputs, W=random(1, 48, 8), R=random(1, 48, 16))
+    save(
+        "small",
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        {"x": [1, 4, 6, 6]},
+        {"y": [1, 4, 4, 4]},
+        w=random(4, 4, 3, 3),
+    )
     (folder / "app.toml").write_text(
         '[[network]]\nname = "first"\nfile = "conv.onnx"\n\n'
         '[[network]]\nname = "second"\nfile = "conv.onnx"\npartitions = "auto:2"\n'
