@@ -13,13 +13,15 @@ from typing import Any
 from fuzz.inject.libraries import write_models
 from mavcg.cli.app import run
 from mavcg.model import link
+from mavcg.model.blas import library
 from mavcg.objects.library import link_shared
-from mavcg.runtime import model_build
+from mavcg.runtime import blas_build, model_build
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 CORE = {"x86_64": "haswell", "aarch64": "cortex-a55"}  # whatever this machine is, the targets are the same
 LIBRARIES: Mapping[str, Sequence[str]] = {
+    "blas": ("blas", "build"),
     "shapes": ("build", "ragged.onnx", "--shape", "x=1..6x1..20x16"),
     "states": ("build", "gru.onnx", "--state", "h=h_next"),
 }
@@ -57,9 +59,9 @@ class Capture:
 def capture(folder: Path, name: str, words: Sequence[str], models: Path) -> None:
     """Build one library into folder/name. Raises: SystemExit where mavcg refuses."""
     kept = Capture(folder / name)
-    for module in (model_build,):
+    for module in (blas_build, model_build):
         module.run_zig = kept.compile  # type: ignore[attr-defined]
-    for module in (link,):
+    for module in (link, library):
         module.link_shared = kept.link  # type: ignore[attr-defined]
     words = [str(models / word) if word.endswith(".onnx") else word for word in words]
     status = run([*words, "--cores", CORE[host_target().arch], "--jobs", "1", "-o", str(models / f"lib{name}.so")])

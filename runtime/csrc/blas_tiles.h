@@ -80,7 +80,7 @@ BLAS_INLINE bool reads_rows(const struct blas_blocks *blocks, int64_t m) {
     return READS_PARTIAL_VECTORS || m % blocks->lanes == 0;
 }
 
-/* Compute a product of one block of terms with A and B unpacked; A is not transposed. Strides in bytes. */
+/* Compute a product of one block of terms with A and B unpacked; A is not transposed. Strides in bytes. n is not 0. */
 BLAS_INLINE void multiply_small(enum blas_type type, bool b_transposed, int64_t m, int64_t n, int64_t k,
                                 union blas_scalar alpha, const char *a, int64_t a_stride, const char *b,
                                 int64_t b_stride, union blas_scalar beta, char *c, int64_t c_stride) {
@@ -90,13 +90,15 @@ BLAS_INLINE void multiply_small(enum blas_type type, bool b_transposed, int64_t 
     const enum blas_form form = b_transposed ? FORM_COLUMNS : FORM_TERMS;
     const struct blas_steps steps = {a_stride, b_term, b_column, c_stride, alpha, beta};
     blas_tile *const *tiles = tiles_of(type);
-    for (int64_t columns; n > 0; n -= columns, b += columns * b_column, c += columns * c_stride) {
+    for (int64_t columns;; b += columns * b_column, c += columns * c_stride) {
         columns = columns_of_tile(blocks, n);
         for (int64_t i = 0; i < m; i += blocks->rows) {
             const int64_t rows = least(m - i, blocks->rows);
             tiles_of_rows(tiles, blocks, form, rows)[columns](k, a + i * item, b, c + i * item, &steps,
                                                               last_rows_of(blocks, rows));
         }
+        n -= columns;
+        if (!n) return; /* before a step over the last column: a single one may have any stride */
     }
 }
 
