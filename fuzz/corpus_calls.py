@@ -1,4 +1,4 @@
-"""Inputs of C targets whose bytes are calls of a library: blas, shapes, states. Their sources say what bytes mean."""
+"""Inputs of the C targets whose bytes are calls of a library; the sources of the targets say what bytes mean."""
 
 import itertools
 import struct
@@ -45,3 +45,9 @@ def call_corpora() -> Iterator[tuple[str, str, bytes]]:
         "damaged",
         bytes.fromhex("0000 000501 0003 55 0005 02 0014 7f 0015 ff 000508 00000010 000510 0003 07 0001"),
     )
+    # registered with one thread; runs of both sizes, one that fails at a call, one of another shape, one without data
+    yield "custom_ops", "usual", bytes.fromhex("0100 00 01 0405 08020440")
+    yield "custom_ops", "refused", bytes.fromhex("84 05 02 01 08 030a 01 20 40")
+    # two graphs of the file's; then one option and two changes, of a tensor's length and of the partitions
+    yield "delegate", "usual", bytes.fromhex("00 01 00 00 00 00")
+    yield "delegate", "odd", bytes.fromhex("01 03 01 02 00 00 02 01 00000005 0000 0c 01 02 000100000000 00 00 00")

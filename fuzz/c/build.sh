@@ -56,13 +56,13 @@ build_targets() {
         "$work/a.o" "$work/b.o" "$work/constants.o" -o "$made/engine"
     "$compiler" $common -I$work "-I$work/accel" "$@" $engine "$here/accel_image.c" "$work"/accel/*.c -ldl -lm \
         -o "$made/accel_image"
-    for target in blas shapes states; do
+    for target in blas custom_ops delegate shapes states; do
         captured=$work/captured/$target
         for unit in "$captured"/*/; do
             "$compiler" $common -w $machine -ffp-contract=off "$@" -fsanitize=fuzzer-no-link "-I$unit" -c "$unit"*.c \
                 -o "$captured/unit-$(basename "$unit").o"
         done
-        "$compiler" $common "$@" $engine "$here/$target.c" "$captured"/*.o -ldl -lm -o "$made/$target"
+        "$compiler" $common "-I$work/captured" "$@" $engine "$here/$target.c" "$captured"/*.o -ldl -lm -o "$made/$target"
         rm "$captured"/unit-*.o
     done
 }

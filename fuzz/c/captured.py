@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fuzz.c.drop_in_headers import CALLED, write_headers
 from fuzz.inject.libraries import write_models
 from mavcg.cli.app import run
 from mavcg.model import link
@@ -21,6 +22,8 @@ from mavcg.toolchain.zig import run_zig
 
 CORE = {"x86_64": "haswell", "aarch64": "cortex-a55"}  # whatever this machine is, the targets are the same
 LIBRARIES: Mapping[str, Sequence[str]] = {
+    "custom_ops": ("build", "dense.onnx", "--partial", "--shape", "x=1,4x64", "--also", CALLED),
+    "delegate": ("build", "m.tflite", "--partial"),
     "blas": ("blas", "build"),
     "shapes": ("build", "ragged.onnx", "--shape", "x=1..6x1..20x16"),
     "states": ("build", "gru.onnx", "--state", "h=h_next"),
@@ -63,7 +66,7 @@ def capture(folder: Path, name: str, words: Sequence[str], models: Path) -> None
         module.run_zig = kept.compile  # type: ignore[attr-defined]
     for module in (link, library):
         module.link_shared = kept.link  # type: ignore[attr-defined]
-    words = [str(models / word) if word.endswith(".onnx") else word for word in words]
+    words = [str(models / word) if word.endswith((".onnx", ".tflite")) else word for word in words]
     status = run([*words, "--cores", CORE[host_target().arch], "--jobs", "1", "-o", str(models / f"lib{name}.so")])
     if status or not kept.compiled:
         raise SystemExit(f"fuzz.c.captured: {name}: mavcg ended with status {status}")
@@ -76,6 +79,7 @@ def main(folder: Path) -> None:
     write_models(models)
     for name, words in LIBRARIES.items():
         capture(folder, name, words, models)
+    write_headers(models, folder)
     shutil.rmtree(models)
 
 

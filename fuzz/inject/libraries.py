@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzz.c.drop_in_headers import CALLED, tflite_network, write_headers
 from mavcg.cli.app import run
 from mavcg.runtime import blas_build, model_build
 from mavcg.toolchain.zig import run_tool, run_zig
@@ -71,6 +72,7 @@ def write_models(folder: Path) -> None:
         {"y": [1, 4, 4, 4]},
         w=random(4, 4, 3, 3),
     )
+    (folder / "m.tflite").write_bytes(tflite_network())
     (folder / "app.toml").write_text(
         '[[network]]\nname = "first"\nfile = "conv.onnx"\n\n'
         '[[network]]\nname = "second"\nfile = "conv.onnx"\npartitions = "auto:2"\n'
@@ -84,6 +86,8 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
     "sizes": ("build", "dense.onnx", "--shape", "x=1,4,32x64"),
     "application": ("app", "build", "app.toml"),
     "blas": ("blas", "build"),
+    "custom_ops": ("build", "dense.onnx", "--partial", "--shape", "x=1,512x64", "--also", CALLED),
+    "delegate": ("build", "m.tflite", "--partial"),
 }
 
 
@@ -92,7 +96,7 @@ def build(folder: Path, name: str) -> Path:
     for module in (blas_build, model_build):
         module.run_zig = compile_injected  # type: ignore[attr-defined]
     out = folder / f"lib{name}.so"
-    words = [str(folder / word) if word.endswith((".onnx", ".toml")) else word for word in LIBRARIES[name]]
+    words = [str(folder / word) if word.endswith((".onnx", ".tflite", ".toml")) else word for word in LIBRARIES[name]]
     status = run([*words, "--board", "host", "-o", str(out)])
     if status:
         raise SystemExit(f"fuzz.inject.libraries: {name}: mavcg ended with status {status}")
@@ -105,6 +109,8 @@ def main(folder: Path, names: Sequence[str]) -> None:
     write_models(folder)
     for name in names or LIBRARIES:
         build(folder, name)
+    if (folder / CALLED).exists():
+        write_headers(folder, folder)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from fuzz.run import NO_COMPILER, run_target
 
 ROOT = Path(__file__).parents[2]
-C_TARGETS = ("accel_image", "blas", "chunks", "engine", "selector", "shapes", "states")
+C_TARGETS = ("accel_image", "blas", "chunks", "custom_ops", "delegate", "engine", "selector", "shapes", "states")
 RUNS = 1000
 
 pytestmark = pytest.mark.long
