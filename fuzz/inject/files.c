@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -102,6 +104,36 @@ ssize_t write(int file, const void *bytes, size_t size) {
     return REAL(write)(file, bytes, size);
 }
 
+/* SQLite writes by pwrite64, Python's copies of files by sendfile. */
+#define DEFINE_PWRITE(name)                                                      \
+    ssize_t name(int file, const void *bytes, size_t size, __off64_t position) { \
+        if (fails("write", file, NULL)) return -1;                               \
+        return REAL(name)(file, bytes, size, position);                          \
+    }
+DEFINE_PWRITE(pwrite)
+DEFINE_PWRITE(pwrite64)
+
+ssize_t writev(int file, const struct iovec *parts, int count) {
+    if (fails("write", file, NULL)) return -1;
+    return REAL(writev)(file, parts, count);
+}
+
+#define DEFINE_SENDFILE(name)                                          \
+    ssize_t name(int to, int from, __off64_t *position, size_t size) { \
+        if (fails("write", to, NULL)) return -1;                       \
+        return REAL(name)(to, from, position, size);                   \
+    }
+DEFINE_SENDFILE(sendfile)
+DEFINE_SENDFILE(sendfile64)
+
+int unlink(const char *path) { return fails("unlink", AT_FDCWD, path) ? -1 : REAL(unlink)(path); }
+
+int unlinkat(int folder, const char *path, int flags) {
+    return fails("unlink", folder, path) ? -1 : REAL(unlinkat)(folder, path, flags);
+}
+
+int rmdir(const char *path) { return fails("unlink", AT_FDCWD, path) ? -1 : REAL(rmdir)(path); }
+
 int rename(const char *from, const char *to) { return fails("rename", AT_FDCWD, to) ? -1 : REAL(rename)(from, to); }
 
 int renameat(int a, const char *from, int b, const char *to) {
@@ -128,6 +160,9 @@ pid_t fork(void) {
     }
     return REAL(fork)();
 }
+
+/* Python starts programs by vfork where it can; a function that returns twice cannot call that of the C library. */
+pid_t vfork(void) { return fork(); }
 
 int execve(const char *path, char *const *arguments, char *const *environment) {
     int error = failure("exec");

@@ -20,10 +20,12 @@ from fuzz.inject.scenarios import SCENARIOS
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build/inject"
-SECONDS = 1200  # of an operation; a command begins no failure after COMMAND_SECONDS
-COMMAND_SECONDS = 600
+SECONDS = 600.0  # of an operation, after which a command begins no failure
+GRACE = 600.0  # seconds for the last failure to come to an end
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Wno-unused-function")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# By the seconds of an operation: its drivers' command lines.
+Commands = Callable[[float], Iterator[list[str]]]
 # Threads sleep at once, so that futex is called.
 ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:exitcode=99",
@@ -76,8 +78,8 @@ def library(name: str) -> Path:
     return folder / f"lib{name}.so"
 
 
-def _models(kind: str, name: str) -> Callable[[], Iterator[list[str]]]:
-    def commands() -> Iterator[list[str]]:
+def _models(kind: str, name: str) -> Commands:
+    def commands(_seconds: float) -> Iterator[list[str]]:
         driver, built = compile_driver("models"), library(name)
         for threads in ("1", "2"):
             yield [str(driver), kind, str(built), threads]
@@ -85,11 +87,11 @@ def _models(kind: str, name: str) -> Callable[[], Iterator[list[str]]]:
     return commands
 
 
-def _blas() -> Iterator[list[str]]:
+def _blas(_seconds: float) -> Iterator[list[str]]:
     yield [str(compile_driver("blas")), str(library("blas"))]
 
 
-def _selector() -> Iterator[list[str]]:
+def _selector(_seconds: float) -> Iterator[list[str]]:
     from fuzz.c.tables import write
 
     tables = BUILD / "tables"
@@ -99,7 +101,7 @@ def _selector() -> Iterator[list[str]]:
     yield [str(compile_driver("selector", f"-I{tables / 'selector'}")), str(ROOT / "tests/boards/rk3399")]
 
 
-def _accel() -> Iterator[list[str]]:
+def _accel(_seconds: float) -> Iterator[list[str]]:
     from mavcg.accelerators.host.library import write_host_sources
     from mavcg.accelerators.image.elf_file import write_elf
     from tests.mavcg.accelerators.compiled import random_program
@@ -118,22 +120,22 @@ def _accel() -> Iterator[list[str]]:
     yield [str(compile_driver("accel", f"-I{folder}", *objects)), str(folder / "program.elf")]
 
 
-def _command(name: str) -> Callable[[], Iterator[list[str]]]:
+def _command(name: str) -> Commands:
     """Return the command of a scenario: Python with files.c preloaded, which `env` sees to, not this process."""
 
-    def commands() -> Iterator[list[str]]:
+    def commands(seconds: float) -> Iterator[list[str]]:
         preload = BUILD / "files.so"
         preload.parent.mkdir(parents=True, exist_ok=True)
         flags = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra")
         subprocess.run(["gcc", *flags, str(HERE / "files.c"), "-ldl", "-o", str(preload)], check=True)
         folder = BUILD / "scenarios" / name.replace(" ", "_")
-        words = ["fuzz.inject.commands", name, str(folder), str(COMMAND_SECONDS)]
+        words = ["fuzz.inject.commands", name, str(folder), str(seconds)]
         yield ["env", f"LD_PRELOAD={preload}", "PYTHONDONTWRITEBYTECODE=1", sys.executable, "-m", *words]
 
     return commands
 
 
-OPERATIONS: Mapping[str, Callable[[], Iterator[list[str]]]] = {
+OPERATIONS: Mapping[str, Commands] = {
     "engine": _models("model", "engine"),
     "states": _models("model", "states"),
     "bounded": _models("model", "bounded"),
@@ -147,9 +149,12 @@ OPERATIONS: Mapping[str, Callable[[], Iterator[list[str]]]] = {
 
 
 def run_operation(name: str, seconds: float = SECONDS) -> list[Row]:
-    """Try all failures of an operation. A driver that ends otherwise than by its verdict is a row of its own."""
+    """Try all failures of an operation, those of a command for some seconds.
+
+    A driver that ends otherwise than by its verdict is a row of its own.
+    """
     rows: list[Row] = []
-    for command in OPERATIONS[name]():
+    for command in OPERATIONS[name](seconds):
         try:
             done = subprocess.run(
                 command,
@@ -157,7 +162,7 @@ def run_operation(name: str, seconds: float = SECONDS) -> list[Row]:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=seconds,
+                timeout=seconds + GRACE,
                 env=os.environ | ENVIRONMENT,
             )
         except subprocess.TimeoutExpired as late:
@@ -168,7 +173,7 @@ def run_operation(name: str, seconds: float = SECONDS) -> list[Row]:
         rows += found
         if done.returncode != int(any(row.wrong for row in found)) or not found:
             rows.append(Row(name, "-", f"the driver ended with {done.returncode}", 1, 0, 0, 1))
-        if done.returncode:
+        if done.stderr:
             print(done.stderr[:20000], file=sys.stderr)
     return rows
 
@@ -184,17 +189,18 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.inject.run", description="Failure by number")
     parser.add_argument("operations", nargs="*", metavar="OPERATION", help=f"of {', '.join(OPERATIONS)}; default: all")
-    parser.add_argument("--minutes", type=float, help="no operation begins after these")
+    parser.add_argument("--minutes", type=float, help="of all; no operation begins after these, and each has its share")
     parser.add_argument("--record", action="store_true", help="into bench/results/injected_failures.json")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.operations if name not in OPERATIONS]:
         raise SystemExit(f"fuzz.inject: there is no operation {unknown[0]}; they are {', '.join(OPERATIONS)}")
-    started, rows, left = time.monotonic(), list[Row](), list[str]()
-    for name in arguments.operations or OPERATIONS:
-        if arguments.minutes and time.monotonic() - started > 60 * arguments.minutes:
+    rows, left, names = list[Row](), list[str](), list(arguments.operations or OPERATIONS)
+    late = time.monotonic() + 60 * arguments.minutes if arguments.minutes else None
+    for at, name in enumerate(names):
+        if late and time.monotonic() > late:
             left.append(name)
             continue
-        found = run_operation(name)
+        found = run_operation(name, (late - time.monotonic()) / (len(names) - at) if late else SECONDS)
         show(found)
         rows += found
     tried, wrong = sum(row.tried for row in rows), sum(row.wrong for row in rows)

@@ -1,23 +1,44 @@
 """The commands into which failures of files and processes are injected, with the files that they read and write."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
 
 CODE = "void scale(float *x, int n) { for (int i = 0; i < n; i++) x[i] = x[i] * 2.0f + 1.0f; }\n"
+
+
+def _nothing() -> None:
+    """Change nothing."""
 
 
 @dataclass(frozen=True)
 class Scenario:
     """A command line. prepare: writes what it reads into its folder. cold: its cache is empty before each run.
 
-    plainly: another command line whose files are right too, where failures leave these.
+    {work} in a word is the command's folder, {first} that of what it begins with, {address} that of the first helper.
+    plainly: another command line whose files are right too, where failures leave these. helpers: command lines of mavcg
+    that run beside it all the time, without failures, each after the one before is ready. serves: it runs until it is
+    ended, which it is when it has printed where it listens. environment: variables. stand_in: called in the process
+    that runs the command, before it. grows: databases in which a command that is refused leaves what it has. passing:
+    files that do not count.
     """
 
     arguments: tuple[str, ...]
     prepare: Callable[[Path], None]
     cold: bool = False
     plainly: tuple[str, ...] = ()
+    helpers: tuple[tuple[str, ...], ...] = ()
+    serves: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stand_in: Callable[[], None] = _nothing
+    grows: tuple[str, ...] = ()
+    passing: tuple[str, ...] = ()
 
 
 def _code(folder: Path) -> None:
@@ -43,10 +64,70 @@ def _samples(folder: Path) -> None:
     np.save(folder / "samples/0.npy", np.linspace(-1, 1, 32 * 40 * 40, dtype=np.float32).reshape(1, 32, 40, 40))
 
 
+def _profile_and_code(folder: Path) -> None:
+    """A program for a core that this machine is not, with its profile: the core's model decides."""
+    _code(folder)
+    (folder / "mavcg.toml").write_text(
+        '[build]\nsources = ["k.c"]\ncores = ["cortex-a55"]\nprofile = "p.json"\noutput = "libk.so"\n'
+        'measurements = "gains.json"\n'
+    )
+    samples = [{"symbol": "scale", "object": "app", "cpu": 0, "samples": 90.0, "records": 90}]
+    samples.append({"symbol": "main", "object": "app", "cpu": 0, "samples": 1.0, "records": 1})
+    profile = {"format": "mavcg-profile", "version": 1, "kind": "samples", "event": "cycles", "command": "./app"}
+    rest = {"board": "", "notes": [], "samples": samples, "offsets": []}
+    (folder / "p.json").write_text(json.dumps(profile | rest))
+
+
+def _fleet(folder: Path) -> None:
+    """A board of this machine's core, which is this machine."""
+    from mavcg.toolchain.target import host_target
+    from tests.mavcg.lab.fleet.conftest import own_core
+
+    _models(folder)
+    core = own_core()
+    if core is None:
+        raise SystemExit("fuzz.inject: this machine's core is none that mavcg knows")
+    (folder / "profiles/boards").mkdir(parents=True)
+    (folder / "profiles/boards/desk.toml").write_text(
+        f'name = "desk"\nsoc = "a desk"\ntarget = "{host_target().arch}-linux-gnu.2.17"\nsource = "made up"\n'
+        f'[[clusters]]\ncore = "{core[0]}"\ncpus = "0-{core[1]}"\n'
+    )
+    (folder / "fleet.toml").write_text('[[board]]\nname = "desk-0"\ntype = "desk"\nrunner = "local"\n')
+    (folder / "behaviour").write_text("")
+
+
+def _measure_nothing() -> None:
+    """Have programs that print figures in place of measuring them: 100 us for the first job, 110 for the next, .."""
+    from mavcg.lab.runners.bench_program import BenchProgram
+    from mavcg.lab.tuning import measured_core
+
+    micros: dict[str, int] = {}
+    fake = ROOT / "tests/mavcg/lab/fleet/fake_board.py"
+
+    def build(jobs: Sequence[Any], machine: Any, core: Any, target: Any, folder: Path, *rest: Any) -> BenchProgram:
+        times = [micros.setdefault(str(job), 100 + 10 * len(micros)) for job in jobs]
+        words = shlex.join([sys.executable, "-I", "-S", str(fake), ",".join(map(str, times))])
+        path = folder / "bench"
+        path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        return BenchProgram(path, len(times))
+
+    measured_core.build_program = build  # type: ignore[attr-defined, assignment]
+
+
+def _token(folder: Path) -> None:
+    from mavcg.lab.connections.token import make_token
+
+    _models(folder)
+    make_token(folder / "token.pem")
+
+
 _PROGRAM = ("build", "--source", "k.c", "--hot", "scale", "--cores", "cortex-a55", "-o", "libk.so")
 _MODEL = ("build", "dense.onnx", "--shape", "x=4x64", "--board", "host", "-o", "libd.so")
 _GCC = ("gcc", "-O2", "-c", "k.c", "-o", "k.o")
-_TUNE = ("tune", "conv.onnx", "--runner", "simulate", "--board", "rk3588", "--db", "costs.sqlite")
+_DATABASE = ("costs.sqlite",)
+_TO_DATABASE = ("--db", *_DATABASE)
+_TUNE = ("tune", "conv.onnx", "--runner", "simulate", "--board", "rk3588", *_TO_DATABASE)
+_SERVE = ("farm", "serve", "--port", "0", "--json", "--token", "{first}/token.pem")
 
 SCENARIOS: Mapping[str, Scenario] = {
     "build of a program": Scenario(_PROGRAM, _code),
@@ -56,5 +137,27 @@ SCENARIOS: Mapping[str, Scenario] = {
     "quantise": Scenario(("quantise", "conv.onnx", "--inputs", "samples", "-o", "q.onnx"), _samples),
     "app build": Scenario(("app", "build", "app.toml", "--board", "host", "-o", "libapp.so"), _models),
     "accel build": Scenario(("accel", "build", "conv.onnx", "--target", "small", "-o", "net.elf"), _models),
-    "tune": Scenario(_TUNE, _models),
+    "tune": Scenario(_TUNE, _models, grows=_DATABASE),
+    "auto": Scenario(("auto",), _profile_and_code),
+    "tune on a fleet": Scenario(
+        ("tune", "small.onnx", "--runner", "fleet:fleet.toml", *_TO_DATABASE),
+        _fleet,
+        environment={"MAVCG_PROFILES": "{work}/profiles", "BOARD_FOLDER": "{work}"},
+        stand_in=_measure_nothing,
+        grows=_DATABASE,
+        passing=("calls", "jobs"),
+    ),
+    "farm serve": Scenario((*_SERVE[:-1], "token.pem"), _code, serves=True, passing=("token.pem",)),
+    "farm join": Scenario(
+        ("farm", "join", "{address}", "--threads", "1", "--token", "token.pem", "--json"),
+        _token,
+        helpers=(_SERVE,),
+        serves=True,
+    ),
+    "build on a farm": Scenario(
+        ("build", "dense.onnx", "--boards", "rk3588", "--shape", "x=4x64", "--workers", "{address}", "-o", "libraries"),
+        _token,
+        helpers=(_SERVE, ("farm", "join", "{address}", "--threads", "1", "--token", "{first}/token.pem", "--json")),
+        environment={"MAVCG_FARM_TOKEN": "{work}/token.pem"},
+    ),
 }

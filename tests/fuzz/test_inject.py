@@ -1,13 +1,19 @@
-"""Failure by number: output of drivers is read, leaks and hangs are found; operations in `make test-long`."""
+"""Failure by number: output of drivers is read, leaks and half files are found; operations in `make test-long`."""
 
 import shutil
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from fuzz.inject.commands import fault_of
+from fuzz.inject.contents import content_of, is_part
 from fuzz.inject.run import ENVIRONMENT, FLAGS, HERE, OPERATIONS, SANITIZERS, Row, read_rows, run_operation
+from fuzz.inject.sandbox import PROCESSES_LEFT, Sandbox
+from fuzz.inject.scenarios import Scenario
 
 ROOT = Path(__file__).parents[2]
 OPERATION = """\
@@ -46,6 +52,55 @@ def test_an_operation_that_there_is_not() -> None:
     assert done.returncode == 1 and f"they are {', '.join(OPERATIONS)}" in done.stderr
 
 
+def test_a_database_counts_by_its_rows(tmp_path: Path) -> None:
+    """Its pages and dates may differ; one that is damaged counts by its bytes; rows of a whole one are a part of it."""
+    made = []
+    for number in range(2):
+        path = tmp_path / f"{number}.sqlite"
+        with sqlite3.connect(path) as database:
+            database.execute("CREATE TABLE costs (what TEXT, date TEXT)")
+            database.executemany(
+                "INSERT INTO costs VALUES (?, ?)", [(str(n), f"now{number}") for n in range(3 + number)]
+            )
+        database.close()
+        made.append(content_of(path))
+    assert made[0] == b"costs: ['0']\ncosts: ['1']\ncosts: ['2']"
+    assert is_part(made[0], [made[1]]) and not is_part(made[1], [made[0]]) and not is_part(made[0], [])
+    path.write_bytes(path.read_bytes()[:5000])
+    assert content_of(path) == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "leaves", "fault"),
+    [
+        (0, "", {"out": b"right"}, ""),
+        (0, "", {}, "it ends with 0, but its files differ"),
+        (2, "mavcg: no room\n", {}, ""),
+        (2, "", {}, "it says nothing"),
+        (2, "mavcg: no room\n", {"out": b"ri"}, "it leaves out"),
+        (1, "mavcg: no room\n", {}, "exit status 1"),
+        (2, "Traceback (most recent call last)", {}, "a traceback"),
+        (2, f"mavcg: no room{PROCESSES_LEFT}", {}, "it leaves processes"),
+        (-1, "", {}, "it hangs"),
+    ],
+)
+def test_what_a_command_leaves_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, said: str, leaves: Mapping[str, bytes], fault: str
+) -> None:
+    sandbox = Sandbox(tmp_path / "s", Scenario((), lambda folder: None))
+    sandbox.reset()
+    for name, content in leaves.items():
+        (sandbox.work / name).write_bytes(content)
+
+    def run_again() -> tuple[int, str, bool]:
+        (sandbox.work / "out").write_bytes(b"right")
+        return 0, "", False
+
+    monkeypatch.setattr(sandbox, "run", run_again)
+    found = fault_of(sandbox, {"out": b"right"}, "write", status, said)
+    assert found.startswith(fault) and bool(found) == bool(fault)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("clean_up", "counts"),
@@ -70,10 +125,11 @@ def test_what_goes_wrong_is_found(tmp_path: Path, clean_up: str, counts: list[in
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["engine", "bounded", "application", "selector", "accel", "launch"])
-def test_operations_survive_or_refuse(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.inject.run.COMMAND_SECONDS", 120)
+@pytest.mark.parametrize(
+    "name", ["engine", "bounded", "application", "selector", "accel", "launch", "auto", "farm serve"]
+)
+def test_operations_survive_or_refuse(name: str) -> None:
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
-    rows = run_operation(name)
+    rows = run_operation(name, 120)
     assert sum(row.tried for row in rows) >= 20 and not any(row.wrong for row in rows), rows
