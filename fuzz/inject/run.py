@@ -91,6 +91,14 @@ def _blas(_seconds: float) -> Iterator[list[str]]:
     yield [str(compile_driver("blas")), str(library("blas"))]
 
 
+def _drop_ins(_seconds: float) -> Iterator[list[str]]:
+    built = {name: library(name) for name in ("custom_ops", "delegate")}
+    driver = compile_driver("drop_ins", f"-I{HERE.parent / 'c'}", f"-I{built['delegate'].parent}")
+    for name, path in built.items():
+        for threads in ("1", "2"):
+            yield [str(driver), name, str(path), threads]
+
+
 def _selector(_seconds: float) -> Iterator[list[str]]:
     from fuzz.c.tables import write
 
@@ -142,6 +150,7 @@ OPERATIONS: Mapping[str, Commands] = {
     "sizes": _models("sizes", "sizes"),
     "application": _models("application", "application"),
     "blas": _blas,
+    "drop-ins": _drop_ins,
     "selector": _selector,
     "accel": _accel,
     **{name: _command(name) for name in SCENARIOS},

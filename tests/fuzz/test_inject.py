@@ -126,7 +126,7 @@ def test_what_goes_wrong_is_found(tmp_path: Path, clean_up: str, counts: list[in
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["engine", "bounded", "application", "selector", "accel", "launch", "auto", "farm serve"]
+    "name", ["engine", "bounded", "application", "drop-ins", "selector", "accel", "launch", "auto", "farm serve"]
 )
 def test_operations_survive_or_refuse(name: str) -> None:
     if not shutil.which("gcc"):
