@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I8, Values, address, const, for_range, prefetch_line, scale_index
+from mavcg.kernels.builder.run_numbers import Number, times
 
 Value: TypeAlias = ir.Value
 Step = TypeVar("Step")  # what the two loads need to find the operands of a term, or of terms multiplied at once
@@ -160,7 +161,7 @@ class SumPosition:
 
 def window_loops(
     b: ir.IRBuilder,
-    levels: Sequence[tuple[int, int]],
+    levels: Sequence[tuple[int, Number]],
     run_terms: int,
     inputs: Value,
     run: Callable[[SumPosition, Values], Values],
@@ -176,7 +177,7 @@ def window_loops(
 
     def move(at: SumPosition, level: int, index: Value) -> SumPosition:
         inside = prod(counts[level + 1 :]) * run_terms
-        first = address(b, at.inputs, scale_index(b, index, levels[level][1]), "taps")
+        first = address(b, at.inputs, times(b, index, levels[level][1]), "taps")
         return SumPosition(first, b.add(at.term, scale_index(b, index, inside)))
 
     return nested_loops(b, counts, SumPosition(inputs, first_term or const(0)), move, run, sums)

@@ -1,6 +1,8 @@
 """Numbers of a spec that a run sets: lengths and strides that follow from its bounded dimensions (docs/lengths.md).
 
-A spec that may have such numbers has a field `words` (specs/kernel.py), which says what operand has which of them.
+A spec that may have such numbers has a field `words` (specs/kernel.py), which says what operand has which of them. Path
+`PLACE.2` is none of the spec's integers: it is where the tensor of operand 2 begins in its buffer, in bytes, such as
+inside of a padded image; the operand itself is the buffer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,17 +11,28 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I32, I64, const, operand, scale_index
+from mavcg.kernels.builder.emit import I32, I64, address, const, operand, scale_index
 from mavcg.specs.kernel import Words
 
 Number: TypeAlias = int | ir.Value
+PLACE = "place"
 
 
 @dataclass(frozen=True)
 class RunNumbers:
     """The numbers of a spec that a run sets, by path, as values of i64."""
 
+    b: ir.IRBuilder
     values: Mapping[str, ir.Value]
+
+    def operand(self, index: int, name: str = "") -> ir.Value:
+        """Emit the pointer of the kernel's operand number `index`, from where its tensor begins in this run."""
+        return self.at_place(index, operand(self.b, index, name))
+
+    def at_place(self, index: int, pointer: ir.Value) -> ir.Value:
+        """Return the pointer of operand number `index` from where its tensor begins in this run."""
+        place = self.values.get(f"{PLACE}.{index}")
+        return pointer if place is None else address(self.b, pointer, place)
 
     def at(self, path: str, fixed: int) -> Number:
         """Return the number at a path. fixed: that of the spec, if the run does not set it."""
@@ -36,12 +49,17 @@ def load_numbers(b: ir.IRBuilder, words: Words, first: int) -> RunNumbers:
         word: b.zext(b.load(operand(b, first + word, f"word_{word}"), align=4, typ=I32), I64, name=f"number_{word}")
         for word in dict.fromkeys(word for _, word in words)
     }
-    return RunNumbers({path: loaded[word] for path, word in words})
+    return RunNumbers(b, {path: loaded[word] for path, word in words})
 
 
 def value_of(number: Number) -> ir.Value:
     """Return a number as a value of i64."""
     return const(number) if isinstance(number, int) else number
+
+
+def multiple(b: ir.IRBuilder, number: Number, factor: int) -> Number:
+    """Return number * factor, an int where the number is one."""
+    return number * factor if isinstance(number, int) else scale_index(b, number, factor)
 
 
 def times(b: ir.IRBuilder, index: ir.Value, number: Number, size: int = 1) -> ir.Value:

@@ -7,7 +7,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import address, const, operand, operands, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, repeat, scale_index
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
 from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
@@ -16,7 +17,7 @@ from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
-from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, WeightLayout
+from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
 
@@ -45,11 +46,13 @@ class Blocks(RowsOfWork[Conv2d]):
         if not spec.tiling_rules.partial_sums:
             macro = replace(macro, kc=None)
         self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
-        self.x, self.w, self.out = operands(b, "x", "weights", "out")
-        self.bias = operand(b, 3, "bias") if spec.bias else None
-        self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
+        self.numbers = numbers = load_numbers(b, spec.words, 3 + spec.bias + (spec.residual is not None))
+        self.x, self.w, self.out = (numbers.operand(i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias = numbers.operand(3, "bias") if spec.bias else None
+        self.residual = numbers.operand(3 + spec.bias, "residual") if spec.residual else None
+        self.columns = numbers.at("out.shape.2", spec.out.shape[2])
         self.lanes, self.item = vector_lanes(machine, spec.product_type), spec.item_bytes
-        self.total = conv_sum(spec)
+        self.total = self.sum_of_run()
         self.term_bytes, dtype = spec.weight_item_bytes * spec.terms, spec.product_type
         k = self.total.length * self.term_bytes
         if spec.packed:
@@ -58,6 +61,14 @@ class Blocks(RowsOfWork[Conv2d]):
             self.weights = WeightLayout(panel, item, k * spec.lanes, spec.lanes, True, ahead, dtype, spec.stored)
         else:
             self.weights = WeightLayout(self.item, k, k * spec.lanes, spec.lanes, False, dtype=dtype)
+
+    def sum_of_run(self) -> Sum:
+        """Return the loops of a sum, whose rows of taps may be as far apart as the run says."""
+        spec, down = self.spec, self.numbers.values.get("x.strides.1")
+        if down is None or spec.kernel[0] == 1:
+            return conv_sum(spec)
+        row = conv_sum(replace(spec, kernel=(1, spec.kernel[1])))
+        return Sum(((spec.kernel[0], scale_index(self.b, down, spec.dilation[0] * self.item)), *row.levels))
 
     def channels(self, run: ChannelRun) -> None:
         """Emit a block: for each block of terms all chunks; a chunk has the channels of one register tile."""
@@ -95,15 +106,15 @@ class Blocks(RowsOfWork[Conv2d]):
         if block.part is not None:
             w_first = b.add(w_first, scale_index(b, block.first_term, self.weights.k_step))
         bias_first = out_first if self.item == F32_BYTES else b.mul(out_channel, const(F32_BYTES))
-        images = [(self.x, spec.x, in_first), (self.out, spec.out, out_first)]
+        images = [(self.x, "x", in_first), (self.out, "out", out_first)]
         if spec.residual is not None:
-            images.append((self.residual, spec.residual, out_first))
+            images.append((self.residual, "residual", out_first))
 
         def pointers(row: Value | None) -> Pointers:
             """Return the addresses of a row's first pixel; row None: of the image's first pixel."""
             addresses = []
-            for pointer, view, first in images:
-                offset = first if row is None else b.add(self.row_offset(view, row), first)
+            for pointer, image, first in images:
+                offset = first if row is None else b.add(self.row_offset(image, row), first)
                 addresses.append(address(b, pointer, offset))
             bias = address(b, self.bias, bias_first) if self.bias is not None else None
             residual = addresses[2] if len(addresses) > 2 else None
@@ -117,6 +128,7 @@ class Blocks(RowsOfWork[Conv2d]):
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows
         size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, width * rows)
+        size = size if isinstance(self.columns, int) else 0  # the number of tiles is not known
         share = size * block.total.length
         tiles = _ChunkTiles(tiling, vectors, used, tile, size, share)
 
@@ -145,20 +157,29 @@ class Blocks(RowsOfWork[Conv2d]):
         rows = self.spec.pixel_rows if self.spec.by_channels else min(self.macro.call_rows, self.spec.pixel_rows)
         return min(self.macro.mc or rows, rows)
 
-    def row_offset(self, view: View, row: Value) -> Value:
-        """Return the offset of a row of output pixels in a view, or of its window in x, in bytes."""
-        b, height = self.b, self.spec.out.shape[1]
-        image, y = (b.udiv(row, const(height)), b.urem(row, const(height))) if height > 1 else (row, const(0))
+    def strides(self, image: str) -> tuple[Number, ...]:
+        """Return the strides of x, out or residual, in elements."""
+        view: View = getattr(self.spec, image)
+        return self.numbers.along(f"{image}.strides", view.strides)
+
+    def row_offset(self, image: str, row: Value) -> Value:
+        """Return the offset of a row of output pixels in out or residual, or of its window in x, in bytes."""
+        b, height = self.b, self.numbers.at("out.shape.1", self.spec.out.shape[1])
         if self.spec.out.shape[0] == 1:
-            image, y = const(0), row
-        down = view.strides[1] * self.item * (self.spec.stride[0] if view is self.spec.x else 1)
-        return b.add(scale_index(b, image, view.strides[0] * self.item), scale_index(b, y, down))
+            number, y = const(0), row
+        elif isinstance(height, int) and height <= 1:
+            number, y = row, const(0)
+        else:
+            number, y = b.udiv(row, value_of(height)), b.urem(row, value_of(height))
+        outer, down, *_ = self.strides(image)
+        step = self.item * (self.spec.stride[0] if image == "x" else 1)
+        return b.add(times(b, number, outer, self.item), times(b, y, down, step))
 
     def crossing(self, chunk: _ChunkTiles, at: Pointers) -> None:
         """Emit all pixels of all rows as one sequence of register tiles, whose offsets are computed at run time."""
         b, spec = self.b, self.spec
         width, done = spec.out.shape[2], 0
-        views = [spec.x, spec.out, spec.residual]
+        views = {"x": spec.x, "out": spec.out, "residual": spec.residual}
         for mr, count in chunk.tiling.widths.tiles:
 
             def emit_at(pixel: Value, mr: int = mr) -> None:
@@ -166,10 +187,10 @@ class Blocks(RowsOfWork[Conv2d]):
                 for p in range(mr):
                     number = b.add(pixel, const(p))
                     row, column = b.udiv(number, const(width), name="y"), b.urem(number, const(width), name="x")
-                    for view, view_offsets in zip(views, offsets, strict=True):
+                    for (image, view), view_offsets in zip(views.items(), offsets, strict=True):
                         if view is not None:
-                            step = view.strides[2] * self.item * (spec.stride[1] if view is spec.x else 1)
-                            offset = b.add(self.row_offset(view, row), scale_index(b, column, step), name="offset")
+                            step = view.strides[2] * self.item * (spec.stride[1] if image == "x" else 1)
+                            offset = b.add(self.row_offset(image, row), scale_index(b, column, step), name="offset")
                             view_offsets.append(offset)
                 x, out, residual = map(tuple, offsets)
                 tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
@@ -220,4 +241,7 @@ class Blocks(RowsOfWork[Conv2d]):
             )
             chunk.emit(RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes), pointers)
 
-        repeat_tiles(b, chunk.tiling.widths.tiles, tile, "pixel")
+        if isinstance(self.columns, int):
+            repeat_tiles(b, chunk.tiling.widths.tiles, tile, "pixel")
+        else:
+            row_tiles(b, const(0), self.columns, chunk.tiling.widths.mr, tile)

@@ -19,8 +19,9 @@ from mavcg.kernels.builder.arithmetic import widen_bf16
 from mavcg.kernels.builder.emit import TYPES, Values, address, const, fma, for_range, prefetch_line, scale_index
 from mavcg.kernels.builder.lanes import load_vector
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
+from mavcg.kernels.builder.run_numbers import Number, multiple, times
 from mavcg.kernels.gemm.loop_shape import vector_lanes
-from mavcg.specs.kernel import Machine, View
+from mavcg.specs.kernel import Machine, View, Words
 from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.scenario import AxisWindow
 from mavcg.specs.serialize import spec_format
@@ -67,7 +68,7 @@ class DepthwiseWindow:
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
-    x_strides: tuple[int, ...]
+    x_strides: tuple[Number, int]
     dtype: str = "f32"
 
     @property
@@ -80,14 +81,20 @@ class DepthwiseWindow:
         """The window along a row of the image."""
         return AxisWindow(self.kernel[1], self.stride[1], dilation=self.dilation[1])
 
-    def inputs(self, rows: range, pixels: int) -> list[int]:
-        """Return the offsets, in bytes, of the inputs that the windows of `pixels` neighbours read in these rows.
+    def prefetch(self, b: ir.IRBuilder, x: Value, rows: range, pixels: int) -> None:
+        """Emit prefetches of the inputs that the windows of `pixels` neighbours read in these rows. x: of the first.
 
         Rows without a tap (dilation) have no inputs.
         """
-        seen = [y for y in rows if y % self.dilation[0] == 0]
         down, across = self.x_strides
-        return [(y * down + x * across) * self.item_bytes for y in seen for x in read_columns(self.along, pixels)]
+        columns = [column * across * self.item_bytes for column in read_columns(self.along, pixels)]
+        for y in rows:
+            if y % self.dilation[0] == 0:
+                row = multiple(b, down, y * self.item_bytes)
+                known = isinstance(row, int)
+                prefetch_offsets(
+                    b, x if known else address(b, x, row), [row + column for column in columns] if known else columns
+                )
 
     def sums(
         self, b: ir.IRBuilder, at: tuple[Value, Value], tile: tuple[int, int], used: tuple[int, ...], start: Values
@@ -99,7 +106,8 @@ class DepthwiseWindow:
         """
         pixels, lanes = tile
         across, item = range(self.kernel[1]), self.item_bytes
-        down, typ = self.dilation[0] * self.x_strides[0] * item, ir.VectorType(TYPES[self.dtype], lanes)
+        down = multiple(b, self.x_strides[0], self.dilation[0] * item)
+        typ = ir.VectorType(TYPES[self.dtype], lanes)
 
         def row(x: Value, weights: Value, acc: Values) -> Values:
             """Emit the products of a row of taps."""
@@ -119,13 +127,13 @@ class DepthwiseWindow:
 
         def row_at(ky: Value, acc: Values) -> Values:
             weights = address(b, at[1], scale_index(b, ky, len(across) * LINE_BYTES))
-            return row(address(b, at[0], scale_index(b, ky, down)), weights, acc)
+            return row(address(b, at[0], times(b, ky, down)), weights, acc)
 
         if self.kernel[0] * self.kernel[1] > UNROLLED_TAPS:
             return for_range(b, const(0), const(self.kernel[0]), 1, start, row_at, "ky")
         acc = start
         for ky in range(self.kernel[0]):
-            acc = row(address(b, at[0], ky * down), address(b, at[1], ky * len(across) * LINE_BYTES), acc)
+            acc = row(address(b, at[0], multiple(b, down, ky)), address(b, at[1], ky * len(across) * LINE_BYTES), acc)
         return acc
 
 
@@ -157,8 +165,9 @@ MOST_PIXELS = 8  # accumulators that hide the latency of a multiply-add
 class Depthwise(RowProducts):
     """act(bias + depthwise convolution + residual) of f32 images with as many channels out as in.
 
-    x, out, residual: N, H, W, C. Weights are packed by lines of channels (packing.pack_depthwise). Operands: x,
-    weights, out, bias?, residual?. A row of work is a row of output pixels.
+    x, out, residual: N, H, W, C. Weights are packed by lines of channels (packing.pack_depthwise). words: lengths and
+    strides of the images' height and width that a run sets. Operands: x, weights, out, bias?, residual?, words. A row
+    of work is a row of output pixels.
     """
 
     x: View
@@ -170,6 +179,11 @@ class Depthwise(RowProducts):
     bias: bool
     act: str
     act_args: tuple[float, ...]
+    words: Words = ()
+
+    @property
+    def single_pixels(self) -> bool:
+        return super().single_pixels and not self.words
 
     @property
     def family(self) -> str:

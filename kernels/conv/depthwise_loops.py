@@ -17,14 +17,13 @@ from mavcg.kernels.builder.emit import (
     const,
     kernel_function,
     note_tile,
-    operand,
-    operands,
     repeat,
     scale_index,
     with_element,
 )
 from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, times, value_of
 from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_tiles, whole_and_rest
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
 from mavcg.kernels.gemm.loop_shape import vector_lanes
@@ -70,12 +69,16 @@ class _DepthwiseEmitter:
         self.in_column = spec.single_pixels
         spec = transpose_image(spec) if self.in_column else spec
         self.b, self.spec = b, spec
+        self.numbers = numbers = load_numbers(b, spec.words, 3 + spec.bias + (spec.residual is not None))
+        self.columns = numbers.at("out.shape.2", spec.out.shape[2])
         self.dtype, self.item, self.line_channels = spec.x.dtype, spec.item_bytes, spec.line_channels
-        self.window = DepthwiseWindow(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3], self.dtype)
+        self.window = DepthwiseWindow(
+            spec.kernel, spec.stride, spec.dilation, (self.strides("x")[1], spec.x.strides[2]), self.dtype
+        )
         self.lanes = vector_lanes(machine, self.dtype)
-        self.x, self.w, self.out = operands(b, "x", "weights", "out")
-        self.bias = operand(b, 3, "bias") if spec.bias else None
-        self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
+        self.x, self.w, self.out = (numbers.operand(i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias = numbers.operand(3, "bias") if spec.bias else None
+        self.residual = numbers.operand(3 + spec.bias, "residual") if spec.residual else None
         pixels, self.vectors = tile_of(spec, machine)
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
         self.by_rows = spec.few or is_crowded(spec, machine)
@@ -84,17 +87,18 @@ class _DepthwiseEmitter:
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
-        images, height = spec.out.shape[:2]
+        images, number = spec.out.shape[0], self.numbers.at("out.shape.1", spec.out.shape[1])
+        height, less = value_of(number), number - 1 if isinstance(number, int) else b.sub(number, const(1))
         rows = 1 if self.by_rows else block_rows(spec)
 
         def image_rows(image: Value, first: Value, last: Value) -> None:
             row_blocks(b, first, last, rows, lambda lo, hi: self.block(image, lo, hi))
 
         def part_of_image(image: Value) -> None:
-            before = b.mul(image, const(height))
+            before = b.mul(image, height)
             first, last = b.sub(begin, before), b.sub(end, before)
             first = maximum(b, first, const(0))
-            image_rows(image, first, minimum(b, last, const(height)))
+            image_rows(image, first, minimum(b, last, height))
 
         if self.in_column:
             row_tiles(
@@ -105,8 +109,8 @@ class _DepthwiseEmitter:
         else:
             repeat(
                 b,
-                b.sdiv(begin, const(height)),
-                b.sdiv(b.add(end, const(height - 1)), const(height)),
+                b.sdiv(begin, height),
+                b.sdiv(b.add(end, value_of(less)), height),
                 part_of_image,
                 "image",
             )
@@ -114,23 +118,31 @@ class _DepthwiseEmitter:
     def block(self, image: Value, lo: Value, hi: Value) -> None:
         """Emit the rows lo to hi of an image: for each tile of pixels all lines of channels."""
         rows = self.b.sub(hi, lo)
-        repeat_tiles(self.b, self.widths.tiles, lambda pixel, mr: self.pixels(image, lo, rows, pixel, mr), "pixel")
+
+        def tile(pixel: Value, mr: int) -> None:
+            self.pixels(image, lo, rows, pixel, mr)
+
+        if isinstance(self.columns, int):
+            repeat_tiles(self.b, self.widths.tiles, tile, "pixel")
+        else:
+            row_tiles(self.b, const(0), self.columns, self.widths.mr, tile)
 
     def pixels(self, image: Value, lo: Value, rows: Value, pixel: Value, mr: int) -> None:
         """Emit a tile of `mr` pixels from `pixel`, of `rows` rows of an image from `lo`: all lines of channels."""
         b, spec, channels = self.b, self.spec, self.spec.out.shape[3]
 
-        def start(pointer: Value, view: View, stride: tuple[int, int], pixel: Value) -> Value:
+        def start(pointer: Value, name: str, stride: tuple[int, int], pixel: Value) -> Value:
+            strides = self.strides(name)
             down, across = (
-                scale_index(b, lo, view.strides[1] * stride[0]),
-                scale_index(b, pixel, view.strides[2] * stride[1]),
+                times(b, lo, strides[1], stride[0]),
+                times(b, pixel, strides[2], stride[1]),
             )
-            offset = b.add(b.add(scale_index(b, image, view.strides[0]), down), across)
+            offset = b.add(b.add(times(b, image, strides[0]), down), across)
             return address(b, pointer, b.mul(offset, const(self.item)))
 
-        x, out = start(self.x, spec.x, spec.stride, pixel), start(self.out, spec.out, (1, 1), pixel)
-        residual = start(self.residual, spec.residual, (1, 1), pixel) if spec.residual is not None else None
-        following = start(self.x, spec.x, spec.stride, b.add(pixel, const(mr)))
+        x, out = start(self.x, "x", spec.stride, pixel), start(self.out, "out", (1, 1), pixel)
+        residual = start(self.residual, "residual", (1, 1), pixel) if spec.residual is not None else None
+        following = start(self.x, "x", spec.stride, b.add(pixel, const(mr)))
         first: Pointers = (x, self.w, out, self.bias, residual)
 
         def unit(channel: Value, count: int) -> None:
@@ -147,6 +159,11 @@ class _DepthwiseEmitter:
             unit(const(0), channels)
         else:
             repeat_tiles(b, whole_and_rest(channels, self.line_channels), unit, "line")
+
+    def strides(self, image: str) -> tuple[Number, ...]:
+        """Return the strides of x, out or residual, in elements."""
+        view: View = getattr(self.spec, image)
+        return self.numbers.along(f"{image}.strides", view.strides)
 
     def advance(self, at: Pointers, channel: Value) -> Pointers:
         """Return the pointers advanced by `channel` channels, a multiple of a line for the weights."""
@@ -166,18 +183,16 @@ class _DepthwiseEmitter:
         b, spec = self.b, self.spec
         reach = (spec.kernel[0] - 1) * spec.dilation[0] + 1
         shared = max(0, reach - spec.stride[0])
-        residual = spec.residual.strides[1] if spec.residual is not None else 0
-        steps = (spec.x.strides[1] * spec.stride[0], 0, spec.out.strides[1], 0, residual)
+        down = self.strides("x")[1]
+        residual: Number = self.strides("residual")[1] if spec.residual is not None else 0
+        steps = (multiple(b, down, spec.stride[0]), 0, self.strides("out")[1], 0, residual)
         if unit.ahead is not None:
             x, weights = unit.ahead
             across = range(0, spec.kernel[1] * LINE_BYTES, LINE_BYTES)
 
             def prefetch_row(y: Value) -> None:
-                prefetch_offsets(
-                    b,
-                    address(b, x, scale_index(b, y, spec.x.strides[1] * self.item)),
-                    self.window.inputs(range(1), unit.pixels),
-                )
+                at = address(b, x, times(b, y, down, self.item))
+                self.window.prefetch(b, at, range(1), unit.pixels)
 
             def prefetch_weights(y: Value) -> None:
                 prefetch_offsets(b, address(b, weights, scale_index(b, y, len(across) * LINE_BYTES)), across)
@@ -187,10 +202,10 @@ class _DepthwiseEmitter:
 
         def row(y: Value) -> None:
             pairs = zip(unit.at, steps, strict=True)
-            at = tuple(address(b, p, scale_index(b, y, s * self.item)) if p is not None else None for p, s in pairs)
+            at = tuple(address(b, p, times(b, y, s, self.item)) if p is not None else None for p, s in pairs)
             if unit.ahead is not None:
-                x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * self.item))
-                prefetch_offsets(b, x, self.window.inputs(range(shared, reach), unit.pixels))
+                x = address(b, unit.ahead[0], times(b, y, steps[0], self.item))
+                self.window.prefetch(b, x, range(shared, reach), unit.pixels)
 
             def line(channel: Value, count: int) -> None:
                 self.line(self.advance(at, channel), unit.pixels, count)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import plain_rows
 from mavcg.kernels.gemm.tile import BF16_MATRIX, Sum, merge_levels
-from mavcg.specs.kernel import Machine, View
+from mavcg.specs.kernel import Machine, View, Words
 from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, TilingRules, Window
@@ -138,7 +138,8 @@ class Conv2d(Convolution):
     width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
     [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16 or bf16
     for f32, which are widened when they are loaded. terms: neighbouring terms that a packed channel keeps together; 4
-    for bf16 that is multiplied in matrices. free_rows: as in Convolution. Operands: x, weights, out, bias?, residual?.
+    for bf16 that is multiplied in matrices. free_rows: as in Convolution. words: lengths and strides of the images'
+    height and width that a run sets. Operands: x, weights, out, bias?, residual?, words.
     A row of work is a row of output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
@@ -157,6 +158,11 @@ class Conv2d(Convolution):
     stored: str = ""
     terms: int = 1
     free_rows: bool = False
+    words: Words = ()
+
+    @property
+    def single_pixels(self) -> bool:
+        return super().single_pixels and not self.words
 
     @property
     def product_type(self) -> str:

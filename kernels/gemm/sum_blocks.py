@@ -12,6 +12,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import Values, const, for_range, scale_index
+from mavcg.kernels.builder.run_numbers import times
 from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS, F16_TERMS
 from mavcg.kernels.gemm.tile import Part, Sum
 
@@ -107,7 +108,7 @@ def fold_blocks(
         inside = Sum(deeper).length
 
         def place(index: Value) -> tuple[Value, Value]:
-            return b.add(in_bytes, scale_index(b, index, step)), b.add(first, scale_index(b, index, inside))
+            return b.add(in_bytes, times(b, index, step)), b.add(first, scale_index(b, index, inside))
 
         def block(index: Value, most: int, values: Values) -> Values:
             at = place(index)

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
+from mavcg.kernels.builder.run_numbers import Number
 from mavcg.specs.kernel import BF16_TERMS, Array
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.packed_constant import PackedConstant
@@ -24,10 +25,10 @@ Value: TypeAlias = ir.Value
 class Sum:
     """The loops over the inputs of a sum.
 
-    levels: (count, step in bytes), outermost first; the innermost step is an element.
+    levels: (count, step in bytes), outermost first; the innermost step is an element. A run may set a step.
     """
 
-    levels: tuple[tuple[int, int], ...]
+    levels: tuple[tuple[int, Number], ...]
 
     @property
     def length(self) -> int:

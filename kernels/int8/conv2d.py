@@ -68,7 +68,7 @@ def qconv_step(
         PackedConstant(
             _pack_weights,
             (tensor,),
-            (form, groups, lanes, spec.run),
+            (form, groups, lanes, spec.run.of_weights),
             (groups, panels, spec.run.steps, lanes, spec.terms),
             "int8",
         ),

@@ -6,12 +6,13 @@ from typing import Any, Protocol, TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, operands, repeat, scale_index
+from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.run_numbers import load_numbers, times, value_of
 from mavcg.kernels.builder.tiles import in_part, repeat_tiles, row_blocks, row_tiles
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, check_parts, part_runs
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
-from mavcg.kernels.int8.register_tile import Int8Tiling, ProductForm, choose_tiling, widths_of
+from mavcg.kernels.int8.register_tile import Int8Tiling, ProductForm, SumRun, choose_tiling, widths_of
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
 from mavcg.specs.kernel import Machine, View
@@ -119,9 +120,21 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
     ) -> None:
         self.b, self.spec, self.machine, self.macro, self.endings = b, spec, machine, macro, endings
         self.form = spec.form(machine)
-        self.run = spec.run
-        self.x, self.w, self.out = operands(b, "x", "weights", "out")
+        self.numbers = numbers = load_numbers(b, spec.words, spec.operand_count)
+        self.run = self.run_of_run()
+        self.x, self.w, self.out = (numbers.operand(i, name) for i, name in enumerate(("x", "weights", "out")))
         self.residual_view: View = getattr(spec, "residual", None) or spec.out
+        self.residual = endings.residual and numbers.at_place(spec.operand_count - 1, endings.residual)
+        self.columns = numbers.at("out.shape.2", spec.out.shape[2])
+
+    def run_of_run(self) -> SumRun:
+        """Return the loops of a sum, whose rows of taps may be as far apart as the run says."""
+        run, down = self.spec.run, self.numbers.values.get("x.strides.1")
+        if down is None or self.spec.kernel[0] == 1:
+            return run
+        assert self.spec.free_tap_rows
+        (count, _), *inner = run.levels
+        return replace(run, levels=((count, scale_index(self.b, down, self.spec.dilation[0])), *inner))
 
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
         b, spec, macro = self.b, self.spec, self.macro
@@ -195,17 +208,19 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
 
         def pointers(index: Value) -> QPointers:
             """Return the addresses of a row's first pixel."""
-            height = spec.out.shape[1]
-            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+            height = self.numbers.at("out.shape.1", spec.out.shape[1])
+            image, y = index, const(0)
+            if not isinstance(height, int) or height > 1:
+                image, y = b.sdiv(index, value_of(height)), b.srem(index, value_of(height))
 
-            def start(pointer: Value, view: View, down: int, first: Value) -> Value:
-                offset = b.add(scale_index(b, image, view.strides[0]), scale_index(b, y, view.strides[1] * down))
+            def start(pointer: Value, name: str, view: View, down: int, first: Value) -> Value:
+                strides = self.numbers.along(f"{name}.strides", view.strides)
+                offset = b.add(times(b, image, strides[0]), times(b, y, strides[1], down))
                 return address(b, pointer, scale_index(b, b.add(offset, first), view.item_bytes))
 
-            x = start(self.x, spec.x, spec.stride[0], in_first)
-            out = start(self.out, spec.out, 1, out_first)
-            residual = self.endings.residual
-            residual = residual and start(residual, self.residual_view, 1, out_first)
+            x = start(self.x, "x", spec.x, spec.stride[0], in_first)
+            out = start(self.out, "out", spec.out, 1, out_first)
+            residual = self.residual and start(self.residual, "residual", self.residual_view, 1, out_first)
             return QPointers(x, weights, out, residual, self.endings.flip)
 
         if spec.single_pixels:
@@ -245,4 +260,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             shape = self.tile(mr, steps, tiling.vectors, used)
             emit_qtile(b, self.machine, self.form, self.run, shape, here, ending)
 
-        repeat_tiles(b, tiling.widths.tiles, tile, "pixel")
+        if isinstance(self.columns, int):
+            repeat_tiles(b, tiling.widths.tiles, tile, "pixel")
+        else:
+            row_tiles(b, const(0), self.columns, tiling.widths.mr, tile)

@@ -20,13 +20,13 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     note_tile,
     operand,
-    operands,
     repeat,
     scale_index,
 )
 from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.builder.quantize import Int8Epilogue
+from mavcg.kernels.builder.run_numbers import load_numbers, multiple, times, value_of
 from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles
 from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.gemm.register_tile import cut
@@ -39,7 +39,7 @@ from mavcg.specs.tile_plan import MacroTile
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = ir.Value
-Tap: TypeAlias = tuple[int, int]  # its number, the offset of its input
+Tap: TypeAlias = tuple[int, int]  # its row and column
 
 PLAIN = MacroTile()
 LEAST_CHANNELS = 8  # minimum channels of a vector
@@ -142,40 +142,44 @@ class _Int8DepthwiseEmitter:
         self.in_column = spec.single_pixels
         spec = transpose_image(spec) if self.in_column else spec
         self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
-        self.x, self.w, self.out = operands(b, "x", "weights", "out")
+        self.numbers = numbers = load_numbers(b, spec.words, spec.operand_count)
+        self.x, self.w, self.out = (numbers.operand(i, name) for i, name in enumerate(("x", "weights", "out")))
         # NEON multiplies i8; x86 widens i8 and u8 alike before it multiplies.
         self.endings = endings(b, spec, machine, self.arm or spec.x.dtype == "i8")
         self.residual_view: View = getattr(spec, "residual", None) or spec.out
+        self.residual = self.endings.residual and numbers.at_place(spec.operand_count - 1, self.endings.residual)
+        self.columns = numbers.at("out.shape.2", spec.out.shape[2])
         self.flip = self.arm and spec.x.dtype == "u8"
         # Machines with registers of 64 bytes have 32 of them (AVX-512).
         longest = 64 if machine.vector_registers >= 32 else 32
         self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], machine.vector_registers // 4))
-        rows, cols = (spec.dilation[i] * spec.x.strides[1 + i] for i in (0, 1))
-        self.pairs: list[list[Tap]] = [
-            [(ky * spec.kernel[1] + kx, ky * rows + kx * cols) for ky, kx in pair] for pair in tap_pairs(*spec.kernel)
-        ]
+        self.row_step = self.numbers.at("x.strides.1", spec.x.strides[1])
+        self.pairs: list[list[Tap]] = tap_pairs(*spec.kernel)
 
     def emit(self, begin: Value, end: Value, between: tuple[Value, Value] | None = None) -> None:
         """Emit the rows begin to end. between: range of channels, as in channel_steps; None: all channels."""
         b, spec = self.b, self.spec
-        height = spec.out.shape[1]
+        height = self.numbers.at("out.shape.1", spec.out.shape[1])
 
         def row(index: Value, pixels: int | None = None) -> None:
             """Emit a row, or `pixels` pixels of the only one from the pixel `index`."""
-            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+            image, y = index, const(0)
+            if not isinstance(height, int) or height > 1:
+                image, y = b.sdiv(index, value_of(height)), b.srem(index, value_of(height))
 
-            def start(pointer: Value, view: View, strides: tuple[int, int]) -> Value:
+            def start(pointer: Value, name: str, view: View, strides: tuple[int, int]) -> Value:
+                outer, row_step = self.numbers.along(f"{name}.strides", view.strides)[:2]
                 if pixels is not None:
                     offset = scale_index(b, index, view.strides[2] * strides[1])
                 else:
-                    down = scale_index(b, y, view.strides[1] * strides[0])
-                    offset = b.add(scale_index(b, image, view.strides[0]), down)
+                    down = times(b, y, row_step, strides[0])
+                    offset = b.add(times(b, image, outer), down)
                 return address(b, pointer, scale_index(b, offset, view.item_bytes))
 
-            x, out, residual = start(self.x, spec.x, spec.stride), start(self.out, spec.out, (1, 1)), None
-            if self.endings.residual is not None:
-                residual = start(self.endings.residual, self.residual_view, (1, 1))
+            x, out, residual = start(self.x, "x", spec.x, spec.stride), start(self.out, "out", spec.out, (1, 1)), None
+            if self.residual is not None:
+                residual = start(self.residual, "residual", self.residual_view, (1, 1))
 
             def vector(channel: Value, used: int) -> None:
                 lanes = self.lanes if used == self.lanes else max(LEAST_CHANNELS, 1 << (used - 1).bit_length())
@@ -207,7 +211,10 @@ class _Int8DepthwiseEmitter:
             ]
             self.tile(here, ending, mr, lanes, used)
 
-        repeat_tiles(b, self.widths.tiles, tile, "pixel")
+        if isinstance(self.columns, int):
+            repeat_tiles(b, self.widths.tiles, tile, "pixel")
+        else:
+            row_tiles(b, const(0), self.columns, self.widths.mr, tile)
 
     def steps(self) -> tuple[int, int, int, int]:
         """Return the distances of neighbouring pixels in x, weights, out and residual, in bytes."""
@@ -221,14 +228,15 @@ class _Int8DepthwiseEmitter:
         note_tile(b, pixels, 1)
         x, weights, out, residual = at
         step, _, out_step, residual_step = self.steps()
+        cols = spec.dilation[1] * spec.x.strides[2]
 
         def inputs(pair: Sequence[Tap]) -> Iterator[list[Value]]:
             for p in range(pixels):
-                yield [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]
+                yield [self.input(self.tap(x, ky, kx * cols + p * step), lanes, used) for ky, kx in pair]
 
         def tap_weights(pair: Sequence[Tap]) -> tuple[list[Value]]:
             tap_bytes = spec.padded_channels * spec.weight_bytes
-            ws = [self.weight(address(b, weights, number * tap_bytes), lanes) for number, _ in pair]
+            ws = [self.weight(address(b, weights, (ky * spec.kernel[1] + kx) * tap_bytes), lanes) for ky, kx in pair]
             return (ws if self.arm else self.interleave(ws),)
 
         products: ProductLoop[Sequence[Tap]] = ProductLoop(
@@ -238,6 +246,13 @@ class _Int8DepthwiseEmitter:
         for p, total in enumerate(acc):
             added = residual and address(b, residual, p * residual_step)
             ending.store(self.in_order(total), lanes, used, address(b, out, p * out_step), added)
+
+    def tap(self, x: Value, row: int, offset: int) -> Value:
+        """Return the address of an input: x + rows of taps + offset, in bytes."""
+        down = multiple(self.b, self.row_step, row * self.spec.dilation[0])
+        if isinstance(down, int):
+            return address(self.b, x, down + offset)
+        return address(self.b, address(self.b, x, down), offset)
 
     def weight(self, pointer: Value, lanes: int) -> Value:
         wide = ir.VectorType(I16, lanes)

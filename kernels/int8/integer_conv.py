@@ -114,7 +114,7 @@ def _step(node: Node, graph: Graph, x: View, out: View, residual: View | None, p
     packed = PackedConstant(
         _pack_weights,
         (tensor,),
-        (form, groups, lanes, spec.run),
+        (form, groups, lanes, spec.run.of_weights),
         (groups, panels, spec.run.steps, lanes, spec.terms),
         "int8",
     )

@@ -16,7 +16,7 @@ from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.register_tile import GROUP, ProductForm
 from mavcg.kernels.int8.specs import EightBitConvolution, EightBitDepthwise
 from mavcg.kernels.int8.tile import QPointers, QTile, TileSums
-from mavcg.specs.kernel import View
+from mavcg.specs.kernel import View, Words
 from mavcg.specs.serialize import spec_format
 
 
@@ -49,7 +49,7 @@ class IntegerConv2d(EightBitConvolution):
     x, out, residual: N, H, W, C. Operands: x, packed weights i8 as in QConv2d, out, constants i32, zero (of x's type),
     bias i32 [C]?, multiplier f32?, shift f32 [C]?, residual?. constants: sums of w + offset [groups * panels * lanes],
     offsets of the same shape if there are any, 16 words of bytes 128. offsets: True if some channel's weights are not
-    within i8; then offset * sum(x) is added. free_rows: as in Convolution.
+    within i8; then offset * sum(x) is added. free_rows: as in Convolution. words: as in Conv2d, the last operands.
     """
 
     x: View
@@ -66,6 +66,11 @@ class IntegerConv2d(EightBitConvolution):
     offsets: bool
     terms: int = GROUP
     free_rows: bool = False
+    words: Words = ()
+
+    @property
+    def operand_count(self) -> int:
+        return self.residual_operand + (self.residual is not None)
 
     @property
     def family(self) -> str:
@@ -88,7 +93,7 @@ class IntegerDepthwise(EightBitDepthwise):
 
     x, out, residual: N, H, W, C. Operands: x, weights i16 [taps, C'], out, sums of weights i32 [C'], zero (of x's
     type), then as in IntegerConv2d. narrow: all weights are within -127 .. 127. free_rows: as in
-    Convolution.
+    Convolution. words: as in Conv2d, the last operands.
     """
 
     x: View
@@ -100,6 +105,11 @@ class IntegerDepthwise(EightBitDepthwise):
     ending: IntegerSums
     narrow: bool
     free_rows: bool = False
+    words: Words = ()
+
+    @property
+    def operand_count(self) -> int:
+        return self.residual_operand + (self.residual is not None)
 
     @property
     def family(self) -> str:

@@ -17,23 +17,23 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     for_range,
     kernel_function,
-    operand,
     repeat,
     scale_index,
 )
 from mavcg.kernels.builder.lanes import load_lanes, store_lanes
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
 from mavcg.kernels.builder.quantize import widen
+from mavcg.kernels.builder.run_numbers import Number, RunNumbers, load_numbers, times, value_of
 from mavcg.kernels.int8.means import Requantize, emit_quantized_mean, requantize_of, zero_sums
 from mavcg.kernels.tensor.pool import PooledRows, pooled_lengths, pooled_window
-from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
 
 @spec_format("q_avg_pool2d")
 @dataclass(frozen=True)
 class QAvgPoolSpec(PooledRows):
-    """A mean over windows of x."""
+    """A mean over windows of x. words: as in Pool."""
 
     to: Requantize
     x: View
@@ -44,6 +44,7 @@ class QAvgPoolSpec(PooledRows):
     pads: tuple[int, int, int, int]
     count_pads: tuple[int, int, int, int]
     counts_rows: bool = False
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -76,9 +77,9 @@ def emit_pool(module: ir.Module, spec: QAvgPoolSpec, machine: Machine) -> ir.Fun
     """Emit the loops over rows, pixels, vectors of channels, and taps inside of the image."""
     _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
-    lengths = pooled_lengths(b, spec)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
-    emitter = _EightBitPoolEmitter(b, spec, x, out, lengths, lanes)
+    numbers = load_numbers(b, spec.words, 2 + spec.counts_rows)
+    x, out = numbers.operand(0, "x"), numbers.operand(1, "out")
+    emitter = _EightBitPoolEmitter(b, spec, x, out, pooled_lengths(b, spec, numbers), lanes, numbers)
     return finish_rows(b, emitter.row)
 
 
@@ -96,7 +97,7 @@ class _MeanWindow:
 class _EightBitPoolEmitter:
     """Emits the rows of a mean over windows.
 
-    x, out: pointers. lengths: height and width of x. lanes: channels of a vector.
+    x, out: pointers. lengths: height and width of x. lanes: channels of a vector. numbers: of the run.
     """
 
     b: ir.IRBuilder
@@ -105,21 +106,28 @@ class _EightBitPoolEmitter:
     out: ir.Value
     lengths: tuple[ir.Value, ir.Value]
     lanes: int
+    numbers: RunNumbers
 
     def row(self, index: ir.Value) -> None:
         """Emit a row of output pixels."""
         b, spec = self.b, self.spec
-        image, y = decode(b, index, spec.out.shape[:2])
+        image, y = decode(b, index, self.numbers.along("out.shape", spec.out.shape)[:2])
+        x_strides, out_strides = self.strides("x"), self.strides("out")
         rows = self._window(0, y)
-        x_image = address(b, self.x, scale_index(b, image, spec.x.strides[0]))
-        out_offset = b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
+        x_image = address(b, self.x, times(b, image, x_strides[0]))
+        out_offset = b.add(times(b, image, out_strides[0]), times(b, y, out_strides[1]))
         out_row = address(b, self.out, out_offset)
 
         def pixel(column: ir.Value) -> None:
             columns = self._window(1, column)
             self._pixel(rows, columns, x_image, address(b, out_row, scale_index(b, column, spec.out.strides[2])))
 
-        repeat(b, 0, spec.out.shape[2], pixel, "pixel")
+        repeat(b, 0, value_of(self.numbers.at("out.shape.2", spec.out.shape[2])), pixel, "pixel")
+
+    def strides(self, image: str) -> tuple[Number, ...]:
+        """Return the strides of x or out, in bytes."""
+        view: View = getattr(self.spec, image)
+        return self.numbers.along(f"{image}.strides", view.strides)
 
     def _window(self, axis: int, index: ir.Value) -> _MeanWindow:
         """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
@@ -141,7 +149,7 @@ class _EightBitPoolEmitter:
         def emit_vectors(channel: ir.Value, vectors: int, used: int) -> None:
             def tap_row(ky: ir.Value, acc: Values) -> Values:
                 y = b.add(rows.start, scale_index(b, ky, spec.dilation[0]))
-                line = address(b, x_image, scale_index(b, y, spec.x.strides[1]))
+                line = address(b, x_image, times(b, y, self.strides("x")[1]))
 
                 def tap(kx: ir.Value, acc: Values) -> Values:
                     x = b.add(columns.start, scale_index(b, kx, spec.dilation[1]))

@@ -4,13 +4,14 @@ All sums are exact, so each core may use its own instructions. All cores share t
 eight terms of a sum for one output channel after the other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 
 import numpy as np
 
 from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
+from mavcg.kernels.builder.run_numbers import Number
 from mavcg.kernels.gemm.register_tile import Widths, cut
 from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import Array, Machine
@@ -261,10 +262,10 @@ class SumRun:
 
     length: bytes of a run, which is read in groups of `group` bytes. The last group ends where the run ends, so that
     some bytes may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group
-    of four.
+    of four. A run may set a step.
     """
 
-    levels: tuple[tuple[int, int], ...]
+    levels: tuple[tuple[int, Number], ...]
     length: int
     group: int = GROUP
 
@@ -280,6 +281,11 @@ class SumRun:
         for count, _ in self.levels:
             total *= count
         return total
+
+    @property
+    def of_weights(self) -> "SumRun":
+        """The same groups without the steps between inputs, on which packed weights do not depend."""
+        return replace(self, levels=tuple((count, 0) for count, _ in self.levels))
 
     def terms(self) -> list[tuple[int, ...]]:
         """Return, for each group, the byte of the run that each position multiplies; -1: its weight is zero."""

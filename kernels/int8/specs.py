@@ -12,7 +12,7 @@ from mavcg.kernels.conv.spec import Convolution
 from mavcg.kernels.int8.register_tile import GROUP, MATRIX_GROUP, ProductForm, SumRun, choose_tiling, form_of
 from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
-from mavcg.specs.kernel import Machine, View
+from mavcg.specs.kernel import Machine, View, Words
 from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import TilingRules
@@ -29,6 +29,17 @@ class EightBitConvolution(Convolution):
     narrow: bool
     in_i16: int
     terms: int
+
+    words: Words
+
+    @property
+    @abstractmethod
+    def operand_count(self) -> int:
+        """Number of operands before words."""
+
+    @property
+    def single_pixels(self) -> bool:
+        return super().single_pixels and not self.words
 
     @property
     def window_sums(self) -> bool:
@@ -62,6 +73,12 @@ class EightBitConvolution(Convolution):
         return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels, self.terms)
 
     @property
+    def free_tap_rows(self) -> bool:
+        """True if packed weights suit rows of taps that lie anywhere: no row continues the one before it."""
+        levels = self.run.levels
+        return self.kernel[0] == 1 or (bool(levels) and levels[0][0] == self.kernel[0])
+
+    @property
     def panel_bytes(self) -> int:
         """Size of the packed weights of one panel, in bytes."""
         return self.run.steps * self.lanes * self.terms
@@ -89,8 +106,8 @@ class QConv2d(EightBitConvolution):
     or multiplier and shift [2, ..]. The bias includes the zero point of x; its parts are for inputs taken as i8, for
     inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits.
     residual: N, H, W, C, 8 bits, the last operand, which `sum` adds before the result is rounded again; `sum` may also
-    only scale the rounded result. free_rows: as in Convolution. A row of work is a row of output pixels, or, where
-    by_channels, a panel.
+    only scale the rounded result. free_rows: as in Convolution. words: as in Conv2d, the last operands. A row of work
+    is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -109,11 +126,16 @@ class QConv2d(EightBitConvolution):
     residual: View | None = None
     sum: QuantizedSum | None = None
     free_rows: bool = False
+    words: Words = ()
 
     @property
     def residual_operand(self) -> int:
         """Number of the residual among the operands."""
         return 5
+
+    @property
+    def operand_count(self) -> int:
+        return self.residual_operand + (self.residual is not None)
 
     @property
     def tiling_rules(self) -> TilingRules:
@@ -180,10 +202,21 @@ class EightBitDepthwise(RowProducts):
 
     narrow: bool
 
+    words: Words
+
     @property
     def free_rows(self) -> bool:
         """True if a run computes only the first rows, as many as it has (docs/lengths.md)."""
         return False
+
+    @property
+    @abstractmethod
+    def operand_count(self) -> int:
+        """Number of operands before words."""
+
+    @property
+    def single_pixels(self) -> bool:
+        return super().single_pixels and not self.words
 
     @property
     @abstractmethod
@@ -203,7 +236,7 @@ class QDepthwise(EightBitDepthwise):
 
     Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [1, C'], or multiplier and shift [2, C'].
     The bias includes the zero point of x, as in QConv2d. narrow: no weight is -128. shift, bounded: as in QConv2d.
-    free_rows: as in Convolution.
+    free_rows: as in Convolution. words: as in Conv2d, the last operands.
     """
 
     x: View
@@ -216,6 +249,11 @@ class QDepthwise(EightBitDepthwise):
     shift: bool = False
     bounded: bool = False
     free_rows: bool = False
+    words: Words = ()
+
+    @property
+    def operand_count(self) -> int:
+        return 5
 
     @property
     def family(self) -> str:

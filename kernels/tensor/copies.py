@@ -87,7 +87,7 @@ def emit_copy(module: ir.Module, spec: CopySpec, machine: Machine) -> ir.Functio
     nest = nest_numbers(numbers, spec.nest)
     starts = numbers.at("source_offset", spec.source_offset), numbers.at("target_offset", spec.target_offset)
     source, target = (
-        address(b, operand(b, i, name), times(b, const(size), start))
+        address(b, numbers.operand(i, name), times(b, const(size), start))
         for i, (name, start) in enumerate(zip(("source", "target"), starts, strict=True))
     )
     from_step, to_step = (strides[-1] for strides in nest.strides)

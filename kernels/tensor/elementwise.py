@@ -20,7 +20,6 @@ from mavcg.kernels.builder.emit import (
     element_bytes,
     kernel_function,
     number,
-    operand,
     repeat,
     scale_index,
     with_element,
@@ -162,8 +161,9 @@ def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine)
     function, b = kernel_function(module, spec, machine)
     types = [TYPES[dtype] for dtype in spec.dtypes]
     sizes = [element_bytes(typ) for typ in types]
-    pointers = [operand(b, i) for i in range(len(types))]
-    nest = nest_numbers(load_numbers(b, spec.words, len(types)), spec.nest)
+    numbers = load_numbers(b, spec.words, len(types))
+    pointers = [numbers.operand(i) for i in range(len(types))]
+    nest = nest_numbers(numbers, spec.nest)
     steps = [strides[-1] for strides in nest.strides]
     lanes = machine.vector_bytes // max(sizes)
     compute = partial(_compute_of(spec), b, spec.args, spec.dtypes)

@@ -1,6 +1,6 @@
 """Kernels of padding: the border only, if the producer of the input writes the inside in place, else both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -21,8 +21,9 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
+from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times, value_of
 from mavcg.kernels.tensor.copies import copy_steps
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -56,7 +57,8 @@ class PadBorder(PadKernel):
 
     bits: the element's bytes as an unsigned number; None: the value is a second operand, a scalar. before, after: width
     of the border along each axis. counts_rows: True if an operand has the length of out along `axis` in a run, at most
-    that of the view; the border after the inside then begins where a run's inside ends. Operands: out, value?, rows?.
+    that of the view; the border after the inside then begins where a run's inside ends. words: lengths and strides of
+    out that a run sets. Operands: out, value?, rows?, words.
 
     A row of work is an index along the first axis longer than 1, usually a row of pixels, so that each thread writes
     the border of about the rows whose pixels it computes before and after.
@@ -67,6 +69,7 @@ class PadBorder(PadKernel):
     after: tuple[int, ...]
     bits: int | None
     counts_rows: bool = False
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -169,7 +172,8 @@ def emit_border(module: ir.Module, spec: PadBorder, machine: Machine) -> ir.Func
     size = spec.out.item_bytes
     typ = ir.IntType(8 * size)
     lanes = machine.vector_bytes // size
-    base = operand(b, 0, "out")
+    numbers = load_numbers(b, spec.words, 1 + (spec.bits is None) + spec.counts_rows)
+    base = numbers.operand(0, "out")
     if spec.bits is None:
         fill_value = b.load(operand(b, 1, "fill"), name="fill", align=size, typ=typ)
     else:
@@ -199,6 +203,10 @@ def emit_border(module: ir.Module, spec: PadBorder, machine: Machine) -> ir.Func
         along_line(b, Line(const(0), length, length), lanes, 1, vectors)
 
     _, begin, end, _ = function.args
+    if spec.words:
+        _fill_of_run(b, spec, numbers, base, lambda pointer, channels: fill(pointer, Nest((channels,), ((1,),)), 0))
+        b.ret_void()
+        return function
     step = spec.out.strides[spec.axis] * size if spec.rows else 0
     length = spec.out.shape[spec.axis]
     inside_end = length - spec.after[spec.axis]
@@ -228,6 +236,46 @@ def emit_border(module: ir.Module, spec: PadBorder, machine: Machine) -> ir.Func
         box(region)
     b.ret_void()
     return function
+
+
+def _fill_of_run(
+    b: ir.IRBuilder,
+    spec: PadBorder,
+    numbers: RunNumbers,
+    base: ir.Value,
+    line: Callable[[ir.Value, int], None],
+) -> None:
+    """Emit the stores of a border whose lengths and strides a run sets, a line of the last axis after the other.
+
+    line: emits the stores of a line. The last axis has a fixed length, no border, and contiguous elements.
+    """
+    _, begin, end, _ = b.function.args
+    lengths = [value_of(length) for length in numbers.along("out.shape", spec.out.shape)]
+    strides, last = numbers.along("out.strides", spec.out.strides), len(lengths) - 1
+
+    def lines(axis: int, pointer: ir.Value, bounds: Sequence[tuple[ir.Value, ir.Value]]) -> None:
+        if axis == last:
+            line(pointer, spec.out.shape[last])
+            return
+        low, high = bounds[axis]
+        if axis == spec.axis:
+            low, high = maximum(b, begin, low), minimum(b, end, high)
+
+        def at(index: ir.Value) -> None:
+            lines(axis + 1, address(b, pointer, times(b, index, strides[axis], spec.out.item_bytes)), bounds)
+
+        repeat(b, low, high, at, f"border_{axis}")
+
+    for axis in range(last):
+        outer = [
+            (const(low), b.sub(length, const(high)))
+            for length, low, high in zip(lengths[:axis], spec.before, spec.after, strict=False)
+        ]
+        inner = [(const(0), length) for length in lengths[axis + 1 :]]
+        if spec.before[axis]:
+            lines(0, base, [*outer, (const(0), const(spec.before[axis])), *inner])
+        if spec.after[axis]:
+            lines(0, base, [*outer, (b.sub(lengths[axis], const(spec.after[axis])), lengths[axis]), *inner])
 
 
 def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Function:

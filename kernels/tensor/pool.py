@@ -22,7 +22,6 @@ from mavcg.kernels.builder.emit import (
     for_range,
     intrinsic,
     kernel_function,
-    operand,
     repeat,
     row_count,
     scale_index,
@@ -31,8 +30,9 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_vector, splat, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.product_loop import prefetch
+from mavcg.kernels.builder.run_numbers import Number, RunNumbers, load_numbers, times, value_of
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
-from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
@@ -66,16 +66,19 @@ def pooled_window(node: Node) -> dict[str, Any]:
     return {**window, "count_pads": tuple(node.attr("count_pads")) if node.op != "max_pool2d" else (0, 0, 0, 0)}
 
 
-def pooled_lengths(b: ir.IRBuilder, spec: PooledRows) -> tuple[Value, Value]:
-    """Return (height of x in a run, width of x)."""
-    height, width = spec.x.shape[1:3]
-    return row_count(b, 2) if spec.counts_rows else const(height), const(width)
+def pooled_lengths(b: ir.IRBuilder, spec: PooledRows, numbers: RunNumbers) -> tuple[Value, Value]:
+    """Return (height, width) of x in a run."""
+    height, width = (value_of(length) for length in numbers.along("x.shape", spec.x.shape)[1:3])
+    return row_count(b, 2) if spec.counts_rows else height, width
 
 
 @spec_format("pool2d")
 @dataclass(frozen=True)
 class Pool(PooledRows):
-    """A pooling; kind: "max" (f32, f16, i8, u8) or "avg" (f32, f16; its sums are f32)."""
+    """A pooling; kind: "max" (f32, f16, i8, u8) or "avg" (f32, f16; its sums are f32).
+
+    words: lengths and strides of the images' height and width that a run sets. Operands: x, out, rows?, words.
+    """
 
     kind: str
     x: View
@@ -86,6 +89,7 @@ class Pool(PooledRows):
     pads: tuple[int, int, int, int]
     count_pads: tuple[int, int, int, int]
     counts_rows: bool = False
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -123,9 +127,11 @@ def emit_pool(module: ir.Module, spec: Pool, machine: Machine) -> ir.Function:
     """Emit the loops over rows, pixels, groups of vectors of channels, and taps."""
     _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // spec.x.item_bytes
-    lengths = pooled_lengths(b, spec)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
-    emitter = _PoolEmitter(b, spec, x, out, lengths, lanes, prefetched_offsets(spec, machine))
+    numbers = load_numbers(b, spec.words, 2 + spec.counts_rows)
+    lengths = pooled_lengths(b, spec, numbers)
+    x, out = numbers.operand(0, "x"), numbers.operand(1, "out")
+    ahead = () if spec.words else prefetched_offsets(spec, machine)
+    emitter = _PoolEmitter(b, spec, x, out, lengths, lanes, ahead, numbers)
     return finish_rows(b, emitter.row)
 
 
@@ -151,7 +157,8 @@ def prefetched_offsets(spec: Pool, machine: Machine) -> tuple[int, ...]:
 class _PoolEmitter:
     """Emits the rows of a pooling.
 
-    x, out: pointers. lengths: height and width of x. lanes: elements per vector. ahead: prefetched_offsets.
+    x, out: pointers. lengths: height and width of x. lanes: elements per vector. ahead: prefetched_offsets. numbers: of
+    the run.
     """
 
     b: ir.IRBuilder
@@ -161,6 +168,7 @@ class _PoolEmitter:
     lengths: tuple[Value, Value]
     lanes: int
     ahead: tuple[int, ...]
+    numbers: RunNumbers
 
     @property
     def size(self) -> int:
@@ -170,13 +178,14 @@ class _PoolEmitter:
     def row(self, index: Value) -> None:
         """Emit a row of output pixels."""
         b, spec, size = self.b, self.spec, self.size
-        height = spec.out.shape[1]
-        image, y = b.sdiv(index, const(height)), b.srem(index, const(height))
+        height = value_of(self.numbers.at("out.shape.1", spec.out.shape[1]))
+        image, y = b.sdiv(index, height), b.srem(index, height)
+        x_strides, out_strides = self.strides("x"), self.strides("out")
         rows = self._window(0, y)
         top = b.sub(scale_index(b, y, spec.stride[0]), const(spec.pads[0]))
-        x_offset = b.add(scale_index(b, image, spec.x.strides[0]), scale_index(b, top, spec.x.strides[1]))
+        x_offset = b.add(times(b, image, x_strides[0]), times(b, top, x_strides[1]))
         x_row = address(b, self.x, b.mul(x_offset, const(size)))
-        out_offset = b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
+        out_offset = b.add(times(b, image, out_strides[0]), times(b, y, out_strides[1]))
         out_row = address(b, self.out, b.mul(out_offset, const(size)))
 
         def pixel(column: Value) -> None:
@@ -186,7 +195,12 @@ class _PoolEmitter:
             out_pixel = address(b, out_row, scale_index(b, column, spec.out.strides[2] * size))
             self._pixel(rows, columns, x_pixel, out_pixel)
 
-        repeat(b, 0, spec.out.shape[2], pixel, "pixel")
+        repeat(b, 0, value_of(self.numbers.at("out.shape.2", spec.out.shape[2])), pixel, "pixel")
+
+    def strides(self, image: str) -> tuple[Number, ...]:
+        """Return the strides of x or out, in elements."""
+        view: View = getattr(self.spec, image)
+        return self.numbers.along(f"{image}.strides", view.strides)
 
     def _window(self, axis: int, index: Value) -> _PoolWindow:
         """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
@@ -238,7 +252,7 @@ class _PoolEmitter:
         b, spec, size = self.b, self.spec, self.size
         of_vector = vector(TYPES[spec.x.dtype], self.lanes)
         offset = b.add(
-            scale_index(b, ky, spec.dilation[0] * spec.x.strides[1]),
+            times(b, ky, self.strides("x")[1], spec.dilation[0]),
             b.add(scale_index(b, kx, spec.dilation[1] * spec.x.strides[2]), channel),
         )
         pointer = address(b, x_pixel, b.mul(offset, const(size)))

@@ -29,7 +29,6 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     lanes_and_element,
     number,
-    operand,
     repeat,
     scale_index,
     vector,
@@ -157,11 +156,11 @@ def identity(kind: str, dtype: str) -> Any:
 def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Function:
     """Emit the reduction in the order that the spec sets."""
     _, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    numbers = load_numbers(b, spec.words, 2)
+    x, out = numbers.operand(0, "x"), numbers.operand(1, "out")
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
-    numbers = load_numbers(b, spec.words, 2)
     kept, outermost = nest_numbers(numbers, spec.kept, "kept"), numbers.values.get("reduced.shape.0")
 
     wide_sum = spec.dtype == "f32" or spec.dtype in HALVES

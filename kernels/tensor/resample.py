@@ -17,16 +17,16 @@ from mavcg.kernels.builder.emit import (
     fma,
     for_range,
     kernel_function,
-    operands,
     repeat,
     scale_index,
 )
 from mavcg.kernels.builder.lanes import load_lanes, load_vector, splat, store_lanes, store_vector
-from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest import Nest, NestNumbers, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
+from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times
 from mavcg.kernels.tensor.gather import index_at
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
-from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -40,7 +40,7 @@ class ResampleSpec(KernelSpec):
 
     nest: loops with strides of x without the axis, of index and weight (both dense), of out. length, step: length and
     stride of x along the axis, in elements. plain: there is one tap, of weight 1. dtype: of x and out; weights and sums
-    are f32. Operands: x, index, weight, out.
+    are f32. words: numbers of the nest, length and step that a run sets. Operands: x, index, weight, out, words.
     """
 
     nest: Nest
@@ -49,6 +49,7 @@ class ResampleSpec(KernelSpec):
     step: int
     plain: bool
     dtype: str = "f32"
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -105,11 +106,13 @@ def emit_resample(module: ir.Module, spec: ResampleSpec, machine: Machine) -> ir
     """Emit the loops: vectors along the dimensions inside of the axis; one output at a time if the axis is
     innermost."""
     function, b = kernel_function(module, spec, machine)
-    emitter = _ResampleEmitter(b, spec, machine.vector_bytes // spec.size)
-    pointers = operands(b, "x", "index", "weight", "out")
+    numbers = load_numbers(b, spec.words, 4)
+    nest = nest_numbers(numbers, spec.nest)
+    emitter = _ResampleEmitter(b, spec, machine.vector_bytes // spec.size, numbers, nest)
+    pointers = [numbers.operand(i, name) for i, name in enumerate(("x", "index", "weight", "out"))]
     by_vectors = [strides[-1] for strides in spec.nest.strides] == [1, 0, 0, 1] and spec.taps > 0
     sizes = (spec.size, F32_BYTES, F32_BYTES, spec.size)
-    nest_rows(b, spec.nest, pointers, sizes, emitter.by_vectors if by_vectors else emitter.by_elements)
+    nest_rows(b, spec.nest, pointers, sizes, emitter.by_vectors if by_vectors else emitter.by_elements, nest)
     b.ret_void()
     return function
 
@@ -121,6 +124,8 @@ class _ResampleEmitter:
     b: ir.IRBuilder
     spec: ResampleSpec
     lanes: int
+    numbers: RunNumbers
+    nest: NestNumbers
 
     def by_vectors(self, addresses: list[ir.Value], line: Line) -> None:
         """Emit a line whose outputs have the same taps: vector by vector."""
@@ -155,13 +160,14 @@ class _ResampleEmitter:
         """Emit a line output by output."""
         b, spec = self.b, self.spec
         sizes = (spec.size, F32_BYTES, F32_BYTES, spec.size)
-        steps = [strides[-1] * size for strides, size in zip(spec.nest.strides, sizes, strict=True)]
+        steps = [strides[-1] for strides in self.nest.strides]
 
         def load(source: ir.Value) -> ir.Value:
             return widen_half(b, load_vector(b, source, TYPES[spec.dtype]))
 
         def emit_element(index: ir.Value) -> None:
-            at_index = [address(b, p, scale_index(b, index, step)) for p, step in zip(addresses, steps, strict=True)]
+            places = zip(addresses, steps, sizes, strict=True)
+            at_index = [address(b, p, times(b, index, step, size)) for p, step, size in places]
             total = self._loop_over_taps(at_index, load, 1)
             store_vector(b, round_to(b, total, spec.dtype), at_index[3])
 
@@ -182,9 +188,10 @@ class _ResampleEmitter:
         """Return (address of the input of tap t, weight of tap t)."""
         b, spec = self.b, self.spec
         offset = scale_index(b, t, F32_BYTES)
-        index = index_at(b, address(b, addresses[1], offset), 4, spec.length)
+        index = index_at(b, address(b, addresses[1], offset), 4, self.numbers.at("length", spec.length))
         weight = load_vector(b, address(b, addresses[2], offset), F32, name="weight")
-        return address(b, addresses[0], scale_index(b, index, spec.step * spec.size), "tap"), weight
+        step = self.numbers.at("step", spec.step)
+        return address(b, addresses[0], times(b, index, step, spec.size), "tap"), weight
 
     def _add_weighted(self, value: ir.Value, weight: ir.Value, total: ir.Value | None, lanes: int) -> ir.Value:
         """Return total + value * weight, by a fused multiply-add; the product alone without a total."""
