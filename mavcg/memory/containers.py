@@ -1,28 +1,11 @@
 """Tensors that lie in other tensors' buffers: a tree of containers, and the locations that follow from it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mavcg.graph import Node, TensorType
 from mavcg.graph.layout import dense_strides
-from mavcg.memory.locations import Location
-from mavcg.ops.loops import OUTSIDE
+from mavcg.memory.locations import Inside, Location
 from mavcg.specs.kernel import View
-
-
-@dataclass(frozen=True)
-class Inside:
-    """The place of a tensor in its container: from `start` along each axis, every `step`-th element.
-
-    step is None for a reshape: the tensor is the whole container, and both are dense. row: 1 or -1 for a tensor that is
-    a row of its container, the next one in each iteration of `loop`, from the first or from the last on; else 0.
-    """
-
-    container: str
-    start: tuple[int, ...] = ()
-    step: tuple[int, ...] | None = None
-    row: int = 0
-    loop: int = OUTSIDE
 
 
 def row_of(container: str, node: Node) -> Inside:

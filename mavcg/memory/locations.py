@@ -1,12 +1,12 @@
 """Locations of a graph's tensors in buffers, and the steps between which each buffer is used."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mavcg.graph import Graph, Node
 from mavcg.graph.layout import dense_strides
 from mavcg.memory.loop_storage import span_of
-from mavcg.ops.loops import LoopRange
+from mavcg.ops.loops import OUTSIDE, LoopRange
 from mavcg.specs.kernel import View
 
 
@@ -24,12 +24,27 @@ class Location:
 
 
 @dataclass(frozen=True)
+class Inside:
+    """The place of a tensor in its container: from `start` along each axis, every `step`-th element.
+
+    step is None for a reshape: the tensor is the whole container, and both are dense. row: 1 or -1 for a tensor that is
+    a row of its container, the next one in each iteration of `loop`, from the first or from the last on; else 0.
+    """
+
+    container: str
+    start: tuple[int, ...] = ()
+    step: tuple[int, ...] | None = None
+    row: int = 0
+    loop: int = OUTSIDE
+
+
+@dataclass(frozen=True)
 class Storage:
     """A graph with the location of each tensor.
 
     graph: with the copies that sharing required. silent: outputs of nodes for which no kernel runs. bordered: outputs
     of pads whose input is written in place. locations: of every tensor but constants. loops: ranges of the graph's
-    nodes that a run repeats, in order.
+    nodes that a run repeats, in order. inside: the place of each tensor that lies in another one.
     """
 
     graph: Graph
@@ -37,6 +52,7 @@ class Storage:
     silent: frozenset[str]
     bordered: frozenset[str]
     loops: tuple[LoopRange, ...] = ()
+    inside: Mapping[str, Inside] = field(default_factory=dict)
 
     def views(self, node: Node) -> dict[str, View]:
         """Return the views of a node's inputs and outputs; constants are dense."""

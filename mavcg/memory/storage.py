@@ -11,8 +11,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node, fresh_name
-from mavcg.memory.containers import Containers, Inside, row_of
-from mavcg.memory.locations import Storage
+from mavcg.memory.containers import Containers, row_of
+from mavcg.memory.locations import Inside, Storage
 from mavcg.memory.loop_storage import next_in_place, prepare_loops, span_of
 from mavcg.ops import make_node
 from mavcg.ops.elementwise import ACTIVATIONS, ARITHMETIC
@@ -113,7 +113,8 @@ class _Assignment:
         self.share_in_place(graph)
         names = [*graph.inputs, *(name for node in graph.nodes for name in node.outputs if name)]
         locations = {name: self.containers.locate(name) for name in names}
-        return Storage(graph, locations, frozenset(self.silent), frozenset(self.bordered), self.loops)
+        inside = dict(self.containers.inside)
+        return Storage(graph, locations, frozenset(self.silent), frozenset(self.bordered), self.loops, inside)
 
     def loop(self, node: Node) -> None:
         """Place what an operator of a loop makes in its input's buffer, or the state that it ends with in its own."""

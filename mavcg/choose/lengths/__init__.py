@@ -15,6 +15,7 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
         pixel_rows         the same, in other rows
         read_length        by a kernel that reads a length of the run
         run_words          by a kernel that reads lengths and strides of the run
+        run_views          where tensors lie in each other, and how far apart their rows are, as counts
 
 Others call sampled_graphs, lower_any_length and count_lengths only.
 

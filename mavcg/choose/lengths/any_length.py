@@ -11,6 +11,7 @@ from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, sample_of
 from mavcg.choose.lengths.length_numbers import without_length_inputs
 from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, step_refusal
 from mavcg.choose.lengths.moved_parts import leaves_input, moved_parts
+from mavcg.choose.lengths.run_views import RunView, run_views
 from mavcg.choose.lengths.same_graph import in_order
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs
 from mavcg.choose.lengths.samples import fit_count, lengths_text
@@ -33,9 +34,11 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     ordered = [graphs[0], *(in_order(graph, graphs[0], sampled.dimensions) for graph in graphs[1:])]
     separate = moved_parts(ordered)
     lowered = [without_state_copies(lower_graph(graph, packing, separate=separate)) for graph in ordered]
-    _check_steps(lowered, sampled)
     most = lowered[0]
-    merger = StepMerger(lowered, sampled.samples, sampled.dimensions, _axes(lowered, sampled))
+    axes = _axes(lowered, sampled)
+    views = run_views([graph.storage for graph in lowered], sampled.samples, axes)
+    _check_steps(lowered, sampled, views)
+    merger = StepMerger(lowered, sampled.samples, sampled.dimensions, axes, views)
     steps = tuple(merger.step(number) for number in range(len(most.steps)))
     specs = dict.fromkeys(step.spec for step in steps)
     trips = _with_trips(lowered, sampled)
@@ -53,7 +56,7 @@ def count_lengths(program: Program, sampled: SampledGraphs) -> Program:
     return replace(program, inputs=inputs, outputs=outputs, dimensions=sampled.dimensions)
 
 
-def _check_steps(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> None:
+def _check_steps(graphs: Sequence[LoweredGraph], sampled: SampledGraphs, views: Mapping[str, RunView]) -> None:
     """Raise MavcgError unless the graphs lowered for all samples have the same steps, with the same operands."""
     most = graphs[0]
     for other, sample in zip(graphs[1:], sampled.samples[1:], strict=True):
@@ -63,7 +66,7 @@ def _check_steps(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> None
             reason = f"it is computed in other steps at {lengths_text(sample)}"
             raise step_refusal(different, sampled.dimensions, reason)
         for a, b in pairs:
-            check_operands(a, b, most, other, sampled.dimensions)
+            check_operands(a, b, most, other, sampled.dimensions, views)
 
 
 def _axes(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mapping[str, AxisCounts]:

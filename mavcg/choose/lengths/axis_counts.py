@@ -21,7 +21,7 @@ Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason
 
 CONVOLUTIONS = ("conv2d", "qconv2d", "iconv2d")
 POOLS = ("max_pool2d", "avg_pool2d", "qavg_pool2d")
-_PADS = ("pad", "pad_with")
+PADS = ("pad", "pad_with")
 _MOST_REMAINDERS = 8  # of longer strides only a few are read: pads are constant there
 
 
@@ -135,7 +135,7 @@ def _choices(
     if node.op in (*CONVOLUTIONS, *POOLS) and axis in (1, 2):
         yield from _windows(node, axis - 1, x[axis], samples, known)
         return
-    if node.op in _PADS and len(x) > axis:
+    if node.op in PADS and len(x) > axis:
         yield sum_of(x[axis], node.attr("before")[axis] + node.attr("after")[axis])
         return
     if node.op == "concat" and axis == node.attr("axis") % len(samples[0].types[node.output].shape):

@@ -14,7 +14,8 @@ from mavcg.choose.lengths.first_rows import counted_spec, plain_spec
 from mavcg.choose.lengths.moved_parts import part_offsets
 from mavcg.choose.lengths.pixel_rows import in_one_column, in_pixels
 from mavcg.choose.lengths.read_length import has_all_rows, merge_by_length, rows_at
-from mavcg.choose.lengths.run_words import merge_by_words
+from mavcg.choose.lengths.run_views import RunView, start_of_inside
+from mavcg.choose.lengths.run_words import in_images, merge_by_words
 from mavcg.choose.lengths.samples import Lengths, dimensions_text, remedy_text
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.errors import MavcgError
@@ -30,23 +31,26 @@ class StepMerger:
     """Makes steps whose kernels take all lengths.
 
     graphs: the graph lowered for each of the samples, in equal steps. axes: the counts of the axes of all tensors.
+    views: the places of tensors, where they follow from the lengths.
     """
 
     graphs: Sequence[LoweredGraph]
     samples: Sequence[Lengths]
     dimensions: Sequence[Dimension]
     axes: Mapping[str, AxisCounts]
+    views: Mapping[str, RunView]
 
     def step(self, number: int) -> LoweredStep:
         """Return a step whose kernel takes all lengths. Raises: MavcgError for a step without such a kernel."""
         plain = self.graphs[0].steps[number]
-        for in_rows in (in_pixels, in_one_column):
+        written = [operand.tensor for operand in plain.operands if operand.written]
+        tensors = [*(operand.tensor for operand in plain.operands), *plain.node.inputs]
+        moves = any(view is not None and is_symbolic(view.offset) for view in self._views(plain))
+        for in_rows in () if moves else (in_pixels, in_one_column):
             steps = [in_rows(graph.steps[number], graph.storage) for graph in self.graphs]
             specs = [plain_spec(step.spec) for step in steps]
             if all(spec == specs[0] for spec in specs):
                 return plain
-            written = [operand.tensor for operand in plain.operands if operand.written]
-            tensors = [*(operand.tensor for operand in plain.operands), *plain.node.inputs]
             for count in self._counts(tensors):
                 if (merged := merge_by_length(specs, self._at(count))) is not None:
                     return self._reading(steps, merged, count, self._counts([*written, *tensors]))
@@ -84,14 +88,30 @@ class StepMerger:
         raise step_refusal(step, self.dimensions, _INSIDE)
 
     def _by_words(self, number: int, counts: Sequence[Count]) -> LoweredStep:
-        plain = self.graphs[0].steps[number]
-        specs = [graph.steps[number].spec for graph in self.graphs]
-        offsets = part_offsets([graph.steps[number].node for graph in self.graphs], self.samples, self.axes)
-        merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *offsets])
+        steps = [in_images(graph.steps[number], graph.storage) for graph in self.graphs]
+        plain, specs = steps[0], [step.spec for step in steps]
+        views, start = self._views(plain), start_of_inside(plain.node, self.views)
+        offsets = part_offsets([step.node for step in steps], self.samples, self.axes)
+        starts = [*offsets, *([] if start is None else [start])]
+        merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *starts], views)
         if merged is None:
             raise step_refusal(plain, self.dimensions, f"no kernel of it ({plain.spec.family}) takes all lengths")
-        operands = (*plain.operands, *(Operand(count=count) for count in merged.words))
-        return replace(plain, spec=merged.spec, operands=operands, row_count=merged.rows)
+        operands = (
+            _of_buffer(operand, view, self.samples[0]) for operand, view in zip(plain.operands, views, strict=True)
+        )
+        words = (Operand(count=count) for count in merged.words)
+        return replace(plain, spec=merged.spec, operands=(*operands, *words), row_count=merged.rows)
+
+    def _views(self, step: LoweredStep) -> list[RunView | None]:
+        """Return the places of a step's operands; None for those that are no tensors, or lie there at all lengths."""
+        return [self.views.get(operand.tensor) for operand in step.operands]
+
+
+def _of_buffer(operand: Operand, view: RunView | None, longest: Lengths) -> Operand:
+    """Return the operand that begins where its buffer does, if its tensor's place there follows from the lengths."""
+    if view is None or not is_symbolic(view.offset):
+        return operand
+    return replace(operand, offset=operand.offset - view.item_bytes * value_at(view.offset, longest))
 
 
 def step_refusal(step: LoweredStep, dimensions: Sequence[Dimension], reason: str) -> MavcgError:
@@ -102,11 +122,20 @@ def step_refusal(step: LoweredStep, dimensions: Sequence[Dimension], reason: str
 
 
 def check_operands(
-    a: LoweredStep, b: LoweredStep, most: LoweredGraph, other: LoweredGraph, dimensions: Sequence[Dimension]
+    a: LoweredStep,
+    b: LoweredStep,
+    most: LoweredGraph,
+    other: LoweredGraph,
+    dimensions: Sequence[Dimension],
+    views: Mapping[str, RunView],
 ) -> None:
-    """Raise MavcgError unless both steps have the same operands, and constants of which one begins with the other."""
+    """Raise MavcgError unless both steps have the same operands, and constants of which one begins with the other.
+
+    views: tensors whose places follow from the lengths.
+    """
     same = len(a.operands) == len(b.operands) and all(
-        _same_operand(x, y, most, other) for x, y in zip(a.operands, b.operands, strict=False)
+        (x.tensor in views and x.tensor == y.tensor and x == y) or _same_operand(x, y, most, other)
+        for x, y in zip(a.operands, b.operands, strict=False)
     )
     if not same:
         raise step_refusal(a, dimensions, "its constants change, or where its tensors lie in their buffers")
@@ -115,10 +144,12 @@ def check_operands(
 def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGraph) -> bool:
     if a.workspace_bytes and b.workspace_bytes:  # it is that of the longest length, and so are its parts
         return replace(a, workspace_bytes=0, offset=0) == replace(b, workspace_bytes=0, offset=0)
-    if replace(a, constant=None) != replace(b, constant=None):
+    if a.constant is not None and b.constant is not None:  # equal ones of a graph have one name
+        return replace(a, constant=None, tensor="") == replace(b, constant=None, tensor="") and _same_constant(
+            a.constant, b.constant, most, other
+        )
+    if a.constant is not None or b.constant is not None or a != b:
         return False
-    if a.constant is not None or b.constant is not None:
-        return _same_constant(a.constant, b.constant, most, other)
     if not a.tensor:
         return True
     return _place(a.tensor, most) == _place(b.tensor, other)

@@ -6,21 +6,40 @@ tensors are products of them. The merged kernel reads such a number as an operan
 constant of its code. So at any lengths it has the numbers of the kernel that would be lowered for these.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 
+from mavcg.choose.lengths.run_views import RunView
 from mavcg.choose.lengths.samples import Lengths, fit_count
-from mavcg.graph.counts import Count, Dimension, product_of, quotient_of, sum_of, value_at
+from mavcg.choose.lowering.lower import LoweredStep
+from mavcg.graph.counts import Count, Dimension, is_symbolic, product_of, quotient_of, sum_of, value_at
 from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.builder.nest import NestKernel
+from mavcg.kernels.builder.run_numbers import PLACE
+from mavcg.kernels.conv.depthwise import Depthwise
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
+from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
+from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d, QDepthwise
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec
+from mavcg.kernels.tensor.pad import PadBorder
+from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
+from mavcg.kernels.tensor.resample import ResampleSpec
 from mavcg.kernels.tensor.transpose import TransposeSpec
-from mavcg.specs.kernel import KernelSpec
+from mavcg.memory.locations import Storage
+from mavcg.specs.kernel import KernelSpec, View
+from mavcg.specs.row_kernel import RowKernel
 
+_OF_POOLS = ("x.shape", "out.shape", "x.strides", "out.strides")
+_OF_IMAGES = (
+    "out.shape.1",
+    "out.shape.2",
+    *(f"{name}.strides.{i}" for name in ("x", "out", "residual") for i in (0, 1)),
+)
 # The integers of a spec that its kernel can read in a run: paths, or the beginnings of paths.
 _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
     {
@@ -30,12 +49,41 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
             *(f"{name}.{dim}" for name in ("query", "key", "value", "out") for dim in (0, 2)),
             *(f"mask.{dim}" for dim in (0, 1, 2)),
         ),
+        Conv2d: _OF_IMAGES,
         CopySpec: ("nest", "source_offset", "target_offset"),
+        Depthwise: _OF_IMAGES,
         ElementwiseSpec: ("nest",),
         GatherSpec: ("nest", "length"),
+        PadBorder: ("out",),
+        Pool: _OF_POOLS,
+        QAvgPoolSpec: _OF_POOLS,
+        **dict.fromkeys((IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise), _OF_IMAGES),
         Reduce: ("kept", "reduced.shape.0"),
+        ResampleSpec: ("nest", "length", "step"),
     }
 )
+# Integers that no kernel reads: the rows of all images are a step's rows of work, and windows end where rows do.
+_UNREAD: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (Conv2d, Depthwise, IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise),
+            ("x.shape", "out.shape.0", "residual.shape"),
+        ),
+        **dict.fromkeys((Pool, QAvgPoolSpec), ("x.shape.0", "out.shape.0", "pads.2", "pads.3")),
+    }
+)
+# Of specs of images: the number of the operand that each of their views is of; -1: the last one.
+_VIEWS: Mapping[type[KernelSpec], Mapping[str, int]] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (Conv2d, Depthwise, IntegerConv2d, IntegerDepthwise, QConv2d), {"x": 0, "out": 2, "residual": -1}
+        ),
+        QDepthwise: {"x": 0, "out": 2},
+        PadBorder: {"out": 0},
+        **dict.fromkeys((Pool, QAvgPoolSpec), {"x": 0, "out": 1}),
+    }
+)
+_AT_FIXED_PLACES = (Attention, GatherSpec)  # kernels whose operands begin where they do at all lengths
 
 
 @dataclass(frozen=True)
@@ -52,49 +100,137 @@ def merge_by_words(
     samples: Sequence[Lengths],
     dimensions: Sequence[Dimension],
     known: Sequence[Count] = (),
+    views: Sequence[RunView | None] = (),
 ) -> MergedSpec | None:
     """Return the kernel of a step for all lengths; None if there is none, or the specs differ otherwise.
 
     specs: of the step at each sample, of which the first has the longest lengths. known: counts of the step's tensors,
-    which no fit finds where they are no products of lengths.
+    which no fit finds where they are no products of lengths. views: of its operands, where they are known.
     """
     specs = [_comparable(spec) for spec in specs]
-    longest = specs[0]
+    longest, kind = specs[0], type(specs[0])
     leaves = [dict(_leaves(spec)) for spec in specs]
-    if type(longest) not in _OF_RUN or any(each.keys() != leaves[0].keys() for each in leaves):
+    if kind not in _OF_RUN or any(each.keys() != leaves[0].keys() for each in leaves):
         return None
+    of_views, candidates = _of_images(longest, views), _of_tensors(views)
     counts: dict[str, Count] = {}
     for path in leaves[0]:
         values = [each[path] for each in leaves]
-        if all(value == values[0] for value in values):
+        if path in of_views:
+            count: Count | None = of_views[path]
+            if count is None:  # a stride that has no meaning
+                continue
+            if any(value_at(count, sample) != value for sample, value in zip(samples, values, strict=True)):
+                return None
+        elif all(value == values[0] for value in values) or _begins(path, _UNREAD.get(kind, ())):
             continue
-        numbers = [value for value in values if isinstance(value, int) and value >= 0]
-        count = _count_of(numbers, samples, dimensions, known) if len(numbers) == len(values) else None
-        if count is None or not any(f"{path}.".startswith(f"{each}.") for each in _OF_RUN[type(longest)]):
+        else:
+            numbers = [value for value in values if isinstance(value, int) and value >= 0]
+            fits = len(numbers) == len(values)
+            count = _count_of(numbers, samples, dimensions, known, candidates) if fits else None
+        if count is None:
             return None
-        counts[path] = count
+        if is_symbolic(count):
+            counts[path] = count
+    read = {path: count for path, count in counts.items() if not _begins(path, _UNREAD.get(kind, ()))}
+    places = {
+        f"{PLACE}.{number}": product_of(view.item_bytes, view.offset)
+        for number, view in enumerate(views)
+        if view is not None and is_symbolic(view.offset)
+    }
+    if not all(_begins(path, _OF_RUN[kind]) for path in read) or (places and kind in _AT_FIXED_PLACES):
+        return None
+    if "x.strides.1" in read and not _has_free_tap_rows(longest):
+        return None
     if isinstance(longest, Reduce) and longest.along and f"kept.shape.{len(longest.kept.shape) - 1}" in counts:
         return None
-    words = tuple(dict.fromkeys(counts.values()))
-    of_run = tuple((path, words.index(count)) for path, count in counts.items())
+    read |= places
+    words = tuple(dict.fromkeys(read.values()))
+    of_run = tuple((path, words.index(count)) for path, count in read.items())
     rows = _rows(longest, {path: counts.get(path, value) for path, value in leaves[0].items()})  # type: ignore[arg-type]
     return MergedSpec(replace(longest, words=of_run), words, rows)  # type: ignore[call-arg]
 
 
+def _has_free_tap_rows(spec: KernelSpec) -> bool:
+    """Return True if a window's rows of taps may lie anywhere, with the same sums: f16 ones are cut where rows follow
+    each other, if they do."""
+    match spec:
+        case EightBitConvolution():
+            return spec.free_tap_rows
+        case Conv2d(x=View(dtype="f16")):
+            return spec.kernel[0] == 1
+    return True
+
+
+def _begins(path: str, beginnings: Sequence[str]) -> bool:
+    return any(f"{path}.".startswith(f"{each}.") for each in beginnings)
+
+
+def _of_images(spec: KernelSpec, views: Sequence[RunView | None]) -> dict[str, Count | None]:
+    """Return the counts of the lengths and strides of a spec's images, by path; None for a stride that has no
+    meaning."""
+    found: dict[str, Count | None] = {}
+    for name, number in _VIEWS.get(type(spec), {}).items():
+        view = views[number] if views and getattr(spec, name) is not None else None
+        if view is not None:
+            for axis, (length, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+                found[f"{name}.shape.{axis}"] = length
+                found[f"{name}.strides.{axis}"] = None if length == 1 else stride
+    return found
+
+
+def _of_tensors(views: Sequence[RunView | None]) -> list[Count]:
+    """Return the strides of a step's tensors, and the lengths of axes and of neighbouring axes as one."""
+    found: dict[Count, None] = {}
+    for view in views:
+        if view is not None:
+            axes = range(len(view.shape))
+            found |= dict.fromkeys(view.strides)
+            found |= {product_of(*view.shape[first : last + 1]): None for first in axes for last in axes[first:]}
+    return [count for count in found if is_symbolic(count)]
+
+
 def _count_of(
-    numbers: Sequence[int], samples: Sequence[Lengths], dimensions: Sequence[Dimension], known: Sequence[Count]
+    numbers: Sequence[int],
+    samples: Sequence[Lengths],
+    dimensions: Sequence[Dimension],
+    known: Sequence[Count],
+    candidates: Sequence[Count],
 ) -> Count | None:
-    """Return the count that has these numbers at the samples; None if there is none, or several of different values."""
-    found = dict.fromkeys(count for count in [fit_count(numbers, samples, dimensions)] if count is not None)
-    for count in known:
-        unit, rest = divmod(numbers[0], max(1, value_at(count, samples[0])))
-        if not rest and list(numbers) == [unit * value_at(count, sample) for sample in samples]:
-            found[product_of(unit, count)] = None
+    """Return the count that has these numbers at the samples; None if there is none, or several of different values.
+
+    candidates: strides and lengths of the step's own tensors, which count before a multiple of a length that fits.
+    """
     probes = [
         {**samples[0], d.name: length} for d in dimensions for length in range(d.least, min(d.most, d.least + 64) + 1)
     ]
-    values = {tuple(value_at(count, probe) for probe in probes) for count in found}
-    return next(iter(found)) if len(values) == 1 else None
+
+    def only(found: Iterable[Count]) -> Count | None:
+        values = {tuple(value_at(count, probe) for probe in probes): count for count in found}
+        return next(iter(values.values())) if len(values) == 1 else None
+
+    def fits(count: Count) -> bool:
+        return all(value_at(count, sample) == number for sample, number in zip(samples, numbers, strict=True))
+
+    if exact := [count for count in candidates if fits(count)]:
+        return only(exact)
+    found = [count for count in [fit_count(numbers, samples, dimensions)] if count is not None]
+    for count in known:
+        unit, rest = divmod(numbers[0], max(1, value_at(count, samples[0])))
+        if not rest and fits(product_of(unit, count)):
+            found.append(product_of(unit, count))
+    return only(found)
+
+
+def in_images(step: LoweredStep, storage: Storage) -> LoweredStep:
+    """Return the step of a convolution with the images that its tensors are, whatever rows lowering cut them into."""
+    if not isinstance(step.spec, Conv2d | QConv2d | IntegerConv2d):
+        return step
+    numbers = {name: number for name, number in _VIEWS[type(step.spec)].items() if getattr(step.spec, name) is not None}
+    views = {name: storage.view(step.operands[number].tensor) for name, number in numbers.items()}
+    if any(len(view.shape) != 4 for view in views.values()):
+        return step
+    return replace(step, spec=replace(step.spec, free_rows=True, **views))  # type: ignore[arg-type]
 
 
 def _comparable(spec: KernelSpec) -> KernelSpec:
@@ -125,12 +261,16 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 def _rows(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
     """Return the rows of work of a spec in a run. counts: its integers, by path."""
     match spec:
-        case NestKernel():
+        case NestKernel() | ResampleSpec():
             at, block = spec.nest.row_split
             outer = (counts[f"nest.shape.{i}"] for i in range(at))
             return product_of(*outer, quotient_of(sum_of(counts[f"nest.shape.{at}"], block - 1), block))
         case Attention():
             return product_of(counts["outer.0"], counts["outer.1"], spec.heads[1])
+        case RowKernel():
+            return product_of(counts["out.shape.0"], counts["out.shape.1"])
+        case PadBorder():
+            return counts[f"out.shape.{spec.axis}"]
         case Reduce():
             return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape) - spec.along)))
     raise AssertionError(f"{type(spec).__name__} reads no numbers of the run")

@@ -189,7 +189,7 @@ def grown(width: int, pieces: Sequence[tuple[str, int]]) -> Tokens:
 class Images:
     """A network over x, images N, C, H, W or N, C, L, written operator by operator; each takes the tensor before."""
 
-    def __init__(self, *shape: int | None) -> None:
+    def __init__(self, *shape: Any) -> None:  # lengths, None or names of dimensions
         self.shape, self.channels, self.last = shape, shape[1] or 1, "x"
         self.rng, self.nodes = np.random.default_rng(0), list[Any]()
         self.arrays: dict[str, Array] = {}

@@ -14,7 +14,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from onnxruntime.quantization import CalibrationDataReader, quantize_static  # noqa: E402
 
 from tests.mavcg.choose.lengths.bounded_models import Images, Tokens, images_model  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import assert_same  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_same, results_of_lengths  # noqa: E402
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]
@@ -64,6 +64,34 @@ def test_the_mean_of_an_image_of_any_height(tmp_path: Path) -> None:
     net.add("GlobalAveragePool", net.last)
     net.conv(7, 1, 1, act="")
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 3, 40), (3, 4, 5, 39, 40))
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.long
+def test_images_of_any_height_and_width(tmp_path: Path, rounded: bool) -> None:
+    """Bits of kernels for the lengths; onnxruntime's values, too, but for sums and averages, of other roundings."""
+    net = Images("batch", 3, "height", "width")
+    net.conv(12, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    before = net.last
+    net.conv(12, 3, 3, group=12, pads=[1, 1, 1, 1])
+    if rounded:
+        net.conv(12, 1, 1, act="")
+        net.add("Add", before, net.last)
+        net.pool("AveragePool", 3, 3, strides=[2, 1], pads=[1, 1, 1, 1])
+        net.conv(12, 2, 3, group=2, act="")
+    net.conv(40, 3, 3, pads=[1, 2, 1, 2], dilations=[1, 2])
+    net.pool("MaxPool", 2, 2, strides=[1, 2])
+    dimensions = [Dimension("batch", 1, 3), Dimension("height", 9, 40), Dimension("width", 9, 41)]
+    eight_bits = tmp_path / "eight_bits.onnx"
+    quantize_static(str(net.save(tmp_path / "m.onnx")), str(eight_bits), Calibration((2, 3, 20, 30)))
+    rng = np.random.default_rng(3)
+    lengths = [(1, 9, 9), (3, 40, 41), (2, 10, 33), (2, 31, 10), (1, 17, 16)]
+    inputs = {each: {"x": rng.standard_normal((each[0], 3, *each[1:])).astype(np.float32)} for each in lengths}
+    if rounded:
+        for ours, fixed in results_of_lengths(eight_bits, {"x": net.shape}, dimensions, inputs, lengths[1:4]).values():
+            assert ours == (fixed or ours)
+    else:
+        assert_same(eight_bits, {"x": net.shape}, dimensions, inputs, lengths[1:4])
 
 
 @pytest.mark.long

@@ -117,13 +117,13 @@ def test_a_token_in_front_of_all(tmp_path: Path) -> None:
     assert_right(path, (1, None, 8), Dimension("tokens", 1, 40), (1, 2, 7, 39, 40), (7, 39))
 
 
-def test_windows_along_the_width_are_refused(tmp_path: Path) -> None:
+def test_transposed_windows_are_refused(tmp_path: Path) -> None:
     value = onnx.helper.make_tensor_value_info
-    weights = np.ones((4, 1, 3, 3), np.float32)
-    nodes = [node("Conv", ["x", "w"], ["y"], name="window", pads=[1, 1, 1, 1])]
+    weights = np.ones((1, 4, 2, 2), np.float32)
+    nodes = [node("ConvTranspose", ["x", "w"], ["y"], name="window", strides=[2, 2])]
     inputs, outputs = [value("x", 1, [1, 1, 6, "tokens"])], [value("y", 1, None)]
     save_model(tmp_path / "m.onnx", nodes, inputs, outputs, {"w": weights})
-    assert "where its tensors lie" in refused(tmp_path / "m.onnx", (1, 1, 6, None))
+    assert "no kernel of it (conv_transpose2d_f32) takes all lengths" in refused(tmp_path / "m.onnx", (1, 1, 6, None))
 
 
 def test_position_tables_are_read_from_their_beginning(tmp_path: Path) -> None:

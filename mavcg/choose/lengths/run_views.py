@@ -1,0 +1,83 @@
+"""Places of tensors in their buffers as counts: shapes, strides and offsets that follow from the lengths of a run.
+
+Tensors are dense at the lengths of a run, and one that lies in another, such as an image in its padded one, has the
+strides of that one. So these are products of lengths of axes, as in memory/containers.py, with counts in place of
+numbers. They are compared with what was planned for each sample.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.choose.lengths.axis_counts import PADS, AxisCounts
+from mavcg.choose.lengths.samples import Lengths
+from mavcg.graph import DTYPES, Node
+from mavcg.graph.counts import Count, product_of, sum_of, value_at
+from mavcg.memory.locations import Location, Storage
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A tensor's place in the buffer of `root`, as memory/locations.Location with counts, in elements of item_bytes."""
+
+    root: str
+    item_bytes: int
+    shape: AxisCounts
+    strides: AxisCounts
+    offset: Count = 0
+
+
+def run_views(
+    storages: Sequence[Storage], samples: Sequence[Lengths], axes: Mapping[str, AxisCounts]
+) -> Mapping[str, RunView]:
+    """Return the places of all tensors for which they follow from the lengths.
+
+    storages: of the graph at each of the samples, the longest first. axes: counts of the axes of its tensors.
+    """
+    found: dict[str, RunView] = {}
+    for name in storages[0].locations:
+        view = _view(name, storages[0], axes, found)
+        places = [storage.locations.get(name) for storage in storages]
+        if view is not None and all(_is_at(view, *at) for at in zip(places, samples, strict=True)):
+            found[name] = view
+    return found
+
+
+def start_of_inside(node: Node, views: Mapping[str, RunView]) -> Count | None:
+    """Return where the inside of a pad's result begins, in elements from the result's first; None for other nodes."""
+    view = views.get(node.outputs[0])
+    if view is None or node.op not in PADS:
+        return None
+    return sum_of(*(product_of(index, stride) for index, stride in zip(node.attr("before"), view.strides, strict=True)))
+
+
+def _view(name: str, storage: Storage, axes: Mapping[str, AxisCounts], known: Mapping[str, RunView]) -> RunView | None:
+    """Return a tensor's place; None if a loop moves it, or the lengths of its axes are not known."""
+    if name in known:
+        return known[name]
+    shape, within = axes.get(name), storage.inside.get(name)
+    if shape is None or (within is not None and within.row):
+        return None
+    if within is None:
+        return RunView(name, DTYPES[storage.graph.types[name].dtype].itemsize, shape, _dense(shape))
+    around = _view(within.container, storage, axes, known)
+    if around is None:
+        return None
+    if within.step is None:
+        return replace(around, shape=shape, strides=_dense(shape))
+    starts = (product_of(index, stride) for index, stride in zip(within.start, around.strides, strict=True))
+    strides = tuple(product_of(step, stride) for step, stride in zip(within.step, around.strides, strict=True))
+    return replace(around, shape=shape, strides=strides, offset=sum_of(around.offset, *starts))
+
+
+def _dense(shape: AxisCounts) -> AxisCounts:
+    return tuple(product_of(*shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _is_at(view: RunView, location: Location | None, lengths: Lengths) -> bool:
+    """Return True if a tensor lies there at some lengths; the stride of an axis of length 1 has no meaning."""
+    if location is None or location.root != view.root or location.advance:
+        return False
+    shape = tuple(value_at(count, lengths) for count in view.shape)
+    strides = (value_at(count, lengths) for count in view.strides)
+    same = all(n == 1 or a == b for n, a, b in zip(shape, strides, location.view.strides, strict=True))
+    return shape == location.view.shape and same and value_at(view.offset, lengths) == location.offset
