@@ -100,7 +100,8 @@ def load_of_line(
 @spec_format("layer_norm")
 @dataclass(frozen=True)
 class LayerNormSpec(KernelSpec):
-    """A layer normalisation, (x - mean) / sqrt(variance + epsilon) * scale + bias.
+    """A layer normalisation, (x - mean) / sqrt(variance + epsilon) * scale + bias; one that is not centred takes 0 for
+    the mean, so that it divides by the root of the mean square.
 
     A row of work is the elements of one mean. outer: loops over rows with strides of x and out. inner: loops inside a
     row with strides of x, scale, bias?, out. dtype: of x and out; sums, scale and bias are f32.
@@ -111,10 +112,11 @@ class LayerNormSpec(KernelSpec):
     bias: bool
     epsilon: float
     dtype: str = "f32"
+    centred: bool = True
 
     @property
     def family(self) -> str:
-        return f"layer_norm_{self.dtype}"
+        return f"{'layer' if self.centred else 'rms'}_norm_{self.dtype}"
 
     @property
     def symbol_shape(self) -> str:
@@ -126,7 +128,7 @@ class LayerNormSpec(KernelSpec):
 
     @property
     def work(self) -> int:
-        return 6 * self.rows * self.inner.elements
+        return (6 if self.centred else 4) * self.rows * self.inner.elements
 
 
 def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -147,12 +149,14 @@ def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packi
         len(names) == 3,
         node.attr("epsilon"),
         x.dtype,
+        node.attr("centred"),
     )
     return (Step(spec, (*map(Operand, names), Operand(node.output, written=True)), node.origin),)
 
 
 def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) -> ir.Function:
-    """Emit three loops over each row: the sum, the sum of squared differences from the mean, the results."""
+    """Emit three loops over each row: the sum, the sum of squared differences from the mean, the results; without the
+    first of a norm that is not centred."""
     _, b = kernel_function(module, spec, machine)
     pointers = [operand(b, i) for i in range(len(spec.inner.strides))]
     steps = [strides[-1] for strides in spec.inner.strides]
@@ -179,11 +183,16 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
             x, out = advance(b, (x, out), (x_step, out_step), i, (sizes[0], sizes[-1]))
         addresses = [x, *parameters, out]
-        mean = b.fdiv(sum_of(addresses, lambda value: value), ir.Constant(F32, count), name="mean")
-        means = splat(b, mean, lanes)
+        means = None
+        if spec.centred:
+            mean = b.fdiv(sum_of(addresses, lambda value: value), ir.Constant(F32, count), name="mean")
+            means = splat(b, mean, lanes)
+
+        def centre(value: ir.Value) -> ir.Value:
+            return value if means is None else b.fsub(value, means)
 
         def square(value: ir.Value) -> ir.Value:
-            rest = b.fsub(value, means)
+            rest = centre(value)
             return b.fmul(rest, rest)
 
         variance = b.fdiv(sum_of(addresses, square), ir.Constant(F32, count), name="variance")
@@ -196,7 +205,7 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
                     load_of_line(b, pointer, i, step, lanes, used, dtype)
                     for pointer, step, dtype in zip(at[:-1], steps[:-1], dtypes[:-1], strict=True)
                 )
-                value = b.fmul(b.fmul(b.fsub(value, means), factor), others[0])
+                value = b.fmul(b.fmul(centre(value), factor), others[0])
                 value = b.fadd(value, others[1]) if spec.bias else value
                 to = address(b, at[-1], scale_index(b, i, steps[-1] * sizes[-1]))
                 store_lanes(b, round_to(b, value, spec.dtype), to, lanes, used)

@@ -108,11 +108,9 @@ class NodeCall:
             raise self.not_known(i, label)
         return value.array
 
-    def not_known(self, i: int, label: str) -> MavcgError:
-        """Return the error for an input that is known only at run time."""
-        return self.fail(
-            f"its input {label} is known only when the model runs; it must be a constant, or follow from shapes"
-        )
+    def not_known(self, i: int, label: str, needed: str = "it must be a constant, or follow from shapes") -> MavcgError:
+        """Return the error for an input that is known only at run time. needed: what would be supported."""
+        return self.fail(f"its input {label} is known only when the model runs; {needed}")
 
     def ints(self, i: int, label: str, length: int | None = None) -> tuple[int, ...]:
         """Return an input that is a list of integers known at import (axes, a shape, pads). length: required length, or

@@ -7,6 +7,7 @@ of range (TFLite). known_range makes the indices of a range.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +25,24 @@ def gather_along(call: NodeCall, x: Value, indices: Value, axis: int, from_end: 
     column = call.reshape(indices, (*indices.shape, 1))
     flat = _flat(call, column, (x.shape[axis],), (1,), (0,) * indices.rank, from_end)
     return call.add("gather", x, flat, axis=axis)
+
+
+def gather_found(call: NodeCall, x: Value, indices: Value, axis: int, from_end: bool = True) -> Value:
+    """Return the slices of x at indices along `axis`, of which only a run decides the length if x has a count there.
+
+    An index that does not exist in the run ends it with MAVCG_ERROR_INDEX. Raises: as gather_along.
+    """
+    if x.count is None or x.count.axis != axis:
+        return gather_along(call, x, indices, axis, from_end)
+    if indices.dtype not in _INDEX_TYPES:
+        raise call.fail(f"indices are {indices.type}; {' or '.join(_INDEX_TYPES)} are needed")
+    places, there = call.cast(indices, "i64"), call.emitter.count_value(x.count)
+    if from_end:
+        negative = call.add("less", places, constant(np.int64(0)))
+        places = call.add("where", negative, call.add("add", places, there), places)
+    beyond = constant(np.int64(x.shape[axis]))  # which is refused as an index
+    places = call.add("where", call.add("less", places, there), places, beyond)
+    return gather_along(call, replace(x, count=None), places, axis, from_end=False)
 
 
 def gather_along_batches(call: NodeCall, x: Value, indices: Value, axis: int, batch: int) -> Value:

@@ -37,6 +37,11 @@ class NeedsConstant(MavcgError):
         self.tensor = tensor
 
 
+def problem(error: MavcgError) -> str:
+    """Return an error's text without the node's name."""
+    return _NODE.sub("", str(error))
+
+
 def reason(error: MavcgError) -> str:
     """Return an error's reason without the node's name, so that equal reasons can be counted together."""
     text = _NODE.sub("", " ".join(str(error).split()))

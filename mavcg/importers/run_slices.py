@@ -1,49 +1,14 @@
 """Slices whose positions a run brings: windows of a known length, and pieces of which the run decides the length."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mavcg.importers import indices
 from mavcg.importers.call import NodeCall
-from mavcg.importers.counted import with_count
-from mavcg.importers.emitter import Emitter
+from mavcg.importers.counted import is_counted, with_count
+from mavcg.importers.run_numbers import WHOLE, numbers_of
 from mavcg.importers.value import Value, constant
-
-_WHOLE = ("i32", "i64")
-_DEEPEST = 32  # operators that are looked through
-
-
-@dataclass(frozen=True)
-class PlaceTerm:
-    """A whole number as an element of a tensor plus an offset. root: the tensor's name; "": the offset alone."""
-
-    root: str
-    index: int
-    offset: int
-
-
-def terms_of(emitter: Emitter, value: Value, depth: int = _DEEPEST) -> list[PlaceTerm]:
-    """Return the elements of a list of whole numbers as terms, through the operators by which exporters write them."""
-    if value.array is not None:
-        return [PlaceTerm("", 0, int(number)) for number in value.array.reshape(-1)]
-    node = next((node for node in reversed(emitter.builder.nodes) if value.name in node.outputs), None)
-    if node is not None and depth:
-        types, known = emitter.builder.types, emitter.builder.constants
-        read = [Value(types[name], "" if name in known else name, known.get(name)) for name in node.inputs if name]
-        if node.op == "reshape" or (node.op == "cast" and {read[0].dtype, node.attr("to")} <= set(_WHOLE)):
-            return terms_of(emitter, read[0], depth - 1)
-        if node.op == "concat" and value.rank == 1:
-            return [term for part in read if part.type.elements for term in terms_of(emitter, part, depth - 1)]
-        if node.op in ("add", "sub") and value.dtype in _WHOLE:
-            moved, by = read if read[1].is_constant or node.op == "sub" else reversed(read)
-            if by.array is not None and moved.shape == value.shape:
-                by_each = np.broadcast_to(by.array, value.shape).reshape(-1).tolist()
-                sign = 1 if node.op == "add" else -1
-                terms = terms_of(emitter, moved, depth - 1)
-                return [replace(t, offset=t.offset + sign * n) for t, n in zip(terms, by_each, strict=True)]
-    return [PlaceTerm(value.name, i, 0) for i in range(value.type.elements)]
 
 
 def cut_in_run(call: NodeCall, x: Value, axes: Sequence[int], starts: Value, ends: Value) -> Value:
@@ -53,12 +18,15 @@ def cut_in_run(call: NodeCall, x: Value, axes: Sequence[int], starts: Value, end
     with MAVCG_ERROR_INDEX. Of another axis, one at most, the run decides the length. Raises: MavcgError for lists of
     another length than axes; UnsupportedOp for two such axes.
     """
-    if any(v.dtype not in _WHOLE or v.type.elements != len(axes) for v in (starts, ends)):
+    if any(v.dtype not in WHOLE or v.type.elements != len(axes) for v in (starts, ends)):
         raise call.fail(f"starts {starts.type} and ends {ends.type} of {len(axes)} axes")
-    first, last = terms_of(call.emitter, starts), terms_of(call.emitter, ends)
+    first, last = numbers_of(call.emitter, starts), numbers_of(call.emitter, ends)
     for i, (axis, a, b) in enumerate(zip(axes, first, last, strict=True)):
-        if (a.root, a.index) == (b.root, b.index):
-            x = _window(call, x, axis, element_of(call, starts, i), b.offset - a.offset, bool(a.root))
+        if is_counted(x, axis):
+            raise call.unsupported("positions of a run in an axis of which only it decides the length", "a fixed one")
+        length = b.plus(a, -1).constant
+        if length is not None:
+            x = _window(call, x, axis, element_of(call, starts, i), length, a.constant is None)
         else:
             x = _piece(call, x, axis, element_of(call, starts, i), element_of(call, ends, i))
     return x

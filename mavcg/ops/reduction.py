@@ -67,7 +67,12 @@ OPS = (
     Operator("arg_top", ("x",), _arg_top, {"axis": _AXIS, "count": Attr("int"), "smallest": Attr("bool", False)}),
     Operator("softmax", ("x",), _softmax, {"axis": _AXIS}),
     Operator("log_softmax", ("x",), _softmax, {"axis": _AXIS}),
-    Operator("layer_norm", ("x", "scale", "bias?"), _layer_norm, {"axis": _AXIS, "epsilon": Attr("float", 1e-5)}),
+    Operator(
+        "layer_norm",
+        ("x", "scale", "bias?"),
+        _layer_norm,
+        {"axis": _AXIS, "epsilon": Attr("float", 1e-5), "centred": Attr("bool", True)},
+    ),
     Operator(
         "lrn",
         ("x",),

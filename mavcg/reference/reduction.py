@@ -69,7 +69,7 @@ def _layer_norm(node: Node, inputs: Sequence[Any]) -> Array:
     if not x.size:
         return np.asarray(x)
     axes = tuple(range(node.attr("axis"), x.ndim))
-    centred = x - x.mean(axis=axes, keepdims=True)
+    centred = x - x.mean(axis=axes, keepdims=True) if node.attr("centred") else x
     variance = np.square(centred).mean(axis=axes, keepdims=True)
     scaled = centred / np.sqrt(variance + node.attr("epsilon")) * scale
     return np.asarray(scaled if bias is None else scaled + bias)

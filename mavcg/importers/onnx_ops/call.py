@@ -39,11 +39,11 @@ class OnnxCall(NodeCall):
     def input_name(self, i: int) -> str:
         return f"its input {i} ({self.names[i]})"
 
-    def not_known(self, i: int, label: str) -> MavcgError:
+    def not_known(self, i: int, label: str, needed: str = "it must be a constant, or follow from shapes") -> MavcgError:
         """Return the error for a computed input, with the tensor's name, so that the importer can look for its
         origin."""
         name = self.names[i]
-        return NeedsConstant(str(super().not_known(i, f"{label} (%{name})")), name)
+        return NeedsConstant(str(super().not_known(i, f"{label} (%{name})", needed)), name)
 
     def ints(self, i: int, label: str, length: int | None = None) -> tuple[int, ...]:
         if self.array(i, label).ndim > 1:

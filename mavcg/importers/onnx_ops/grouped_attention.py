@@ -114,7 +114,7 @@ def _normalise_heads(call: OnnxCall, query: Value, key: Value) -> tuple[Value, V
             raise call.fail(f"{which}_norm_weight {weight and weight.type}; both or none of [{x.shape[3]}] are needed")
         if weight is not None:
             epsilon = call.attr_float(f"{which}_norm_epsilon", call.attr_float("qk_norm_epsilon", 1e-6))
-            x = call.add("mul", over_mean_square(call, x, 3, epsilon), weight)
+            x = over_mean_square(call, x, weight, 3, epsilon)
         made.append(x)
     return made[0], made[1]
 
@@ -216,9 +216,16 @@ def _rotate_heads(call: OnnxCall, query: Value, key: Value, places: Value) -> tu
     for cache in (cos, sin):
         rows = indices.gather_along(call, cache, places if ids is None else ids, 0)
         angles.append(call.reshape(rows, (rows.shape[0], tokens, 1, rows.shape[2])))
-    interleaved = call.attr_bool("rotary_interleaved")
+    interleaved, heads = call.attr_bool("rotary_interleaved"), query.shape[2]
     cos, sin = angles
-    return rotate(call, query, cos, sin, interleaved), rotate(call, key, cos, sin, interleaved)
+    packed = call.maybe(1) is None and call.maybe(14) is None
+    if not packed:
+        return rotate(call, query, cos, sin, interleaved), rotate(call, key, cos, sin, interleaved)
+    # Both lie side by side and have the same angles: half as many operators.
+    count = heads + key.shape[2]
+    whole = call.reshape(call.input(0), (batch, tokens, count + key.shape[2], size))
+    both = rotate(call, cut(call, whole, {2: (0, count, 1)}), cos, sin, interleaved)
+    return cut(call, both, {2: (0, heads, 1)}), cut(call, both, {2: (heads, count, 1)})
 
 
 def _write_cache(call: OnnxCall, cache: Value | None, x: Value, times: _TokenPlaces) -> tuple[Value, Value]:

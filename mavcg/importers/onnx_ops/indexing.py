@@ -7,19 +7,22 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import cut_counted, is_counted
-from mavcg.importers.limits import NeedsConstant, UnsupportedOp
+from mavcg.importers.limits import NeedsConstant, UnsupportedOp, problem
 from mavcg.importers.movement import cut, join
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.run_lengths import pads_in_run
+from mavcg.importers.run_numbers import WHOLE
 from mavcg.importers.run_slices import cut_in_run
 from mavcg.importers.value import Value
 
+_MODES = ("constant", "edge", "reflect", "wrap")
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 def gather(call: OnnxCall) -> Results:
     """Import Gather."""
     x = call.input(0, rank_min=1)
-    return indices.gather_along(call, x, call.input(1), call.axis(call.attr_int("axis", 0), x.rank))
+    return indices.gather_found(call, x, call.input(1), call.axis(call.attr_int("axis", 0), x.rank))
 
 
 def gather_elements(call: OnnxCall) -> Results:
@@ -160,14 +163,36 @@ def pad(call: OnnxCall) -> Results:
     if call.version < 11:
         pads, value, axes = call.attr_ints("pads"), call.attr_float("value", 0.0), tuple(range(x.rank))
     else:
-        pads, value = call.ints(1, "pads"), _pad_value(call)
         given = call.maybe_ints(3, "axes")
         axes = call.axes(given, x.rank) if given is not None else tuple(range(x.rank))
+        if call.input(1).array is None or x.count is not None:
+            return _pad_in_run(call, x, axes, mode)
+        pads, value = call.ints(1, "pads"), _pad_value(call)
     if len(pads) != 2 * len(axes):
         raise call.fail(f"{len(pads)} pads where {2 * len(axes)} are needed")
     before, after = [0] * x.rank, [0] * x.rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = pads[i], pads[len(axes) + i]
+    return _pad(call, x, before, after, mode, value)
+
+
+def _pad_in_run(call: OnnxCall, x: Value, axes: Sequence[int], mode: str) -> Value:
+    """Return a Pad of numbers that a run brings, or of an axis of which it decides the length."""
+    pads, value = call.input(1), _pad_value(call)
+    if mode not in _MODES or pads.type.elements != 2 * len(axes) or pads.dtype not in WHOLE:
+        raise call.fail(f"mode {mode!r} and pads {pads.type} for {len(axes)} axes")
+    try:
+        filler = call.scalar(value, x) if mode == "constant" else None
+        x, before, after = pads_in_run(call, x, axes, pads, mode, filler)
+    except UnsupportedOp as error:
+        if pads.array is not None:
+            raise
+        raise call.not_known(1, "pads", problem(error)) from error
+    return _pad(call, x, before, after, mode, value)
+
+
+def _pad(call: OnnxCall, x: Value, before: Sequence[int], after: Sequence[int], mode: str, value: float) -> Value:
+    """Return a tensor with these numbers of elements before and after those of each axis."""
     for axis, n in enumerate(x.shape):
         if min(before[axis], 0) + min(after[axis], 0) + n < 0:
             raise call.fail(f"pads {before[axis]} and {after[axis]} remove more than the {n} elements of axis {axis}")
@@ -185,8 +210,8 @@ def pad(call: OnnxCall) -> Results:
         return x
     if mode == "wrap":
         return _wrap_indices(call, x, before, after)
-    if mode not in ("constant", "edge", "reflect"):
-        raise call.fail(f"mode {mode!r}; there are constant, edge, reflect and wrap")
+    if mode not in _MODES:
+        raise call.fail(f"mode {mode!r}; there are {', '.join(_MODES)}")
     if x.dtype == "bool" and mode == "constant":
         return call.cast(
             call.add("pad", call.cast(x, "u8"), before=before, after=after, mode=mode, value=float(value != 0)), "bool"

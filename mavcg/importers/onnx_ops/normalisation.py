@@ -125,15 +125,23 @@ def rms_normalization(call: OnnxCall) -> Results:
     """Import RMSNormalization: x / sqrt(mean of squares + epsilon) * scale."""
     x, scale = call.input(0, rank_min=1), call.input(1)
     axis = call.axis(call.attr_int("axis", -1), x.rank)
-    scaled = over_mean_square(call, x, axis, call.attr_float("epsilon", 1e-5))
-    return call.add("mul", scaled, call.cast(scale, x.dtype))
+    return over_mean_square(call, x, call.cast(scale, x.dtype), axis, call.attr_float("epsilon", 1e-5))
 
 
-def over_mean_square(call: OnnxCall, x: Value, axis: int, epsilon: float) -> Value:
-    """Return x / sqrt(mean of squares + epsilon), the mean over the axis and those after it."""
-    axes = tuple(range(axis, x.rank))
-    squares = call.add("reduce_mean", call.add("mul", x, x), axes=axes, keepdims=True)
-    return call.add("div", x, call.add("sqrt", call.add("add", squares, call.scalar(epsilon, squares))))
+def over_mean_square(call: OnnxCall, x: Value, scale: Value, axis: int, epsilon: float) -> Value:
+    """Return x / sqrt(mean of squares + epsilon) * scale, the mean over the axis and those after it."""
+    if x.dtype == "f64":  # no kernel of norms is for it
+        axes = tuple(range(axis, x.rank))
+        squares = call.add("reduce_mean", call.add("mul", x, x), axes=axes, keepdims=True)
+        root = call.add("sqrt", call.add("add", squares, call.scalar(epsilon, squares)))
+        return call.add("mul", call.add("div", x, root), scale)
+    attrs = {"axis": axis, "epsilon": epsilon, "centred": False}
+    if scale.rank <= x.rank - axis:
+        return call.add("layer_norm", x, scale, **attrs)
+    made = call.add("mul", call.add("layer_norm", x, constant(np.ones(1), x.dtype, "ones"), **attrs), scale)
+    if made.shape != x.shape:
+        raise call.fail(f"scale {scale.type} does not broadcast to {x.type}")
+    return made
 
 
 @round_once

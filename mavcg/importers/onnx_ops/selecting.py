@@ -8,9 +8,10 @@ import numpy as np
 from mavcg.graph import DTYPES, Array
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
-from mavcg.importers.limits import LARGEST_TOP
+from mavcg.importers.limits import LARGEST_TOP, UnsupportedOp, problem
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.run_lengths import top_in_run
 from mavcg.importers.value import constant
 
 
@@ -59,10 +60,15 @@ def one_hot(call: OnnxCall) -> Results:
     return call.add("where", hot, call.reshape(on, ()), call.reshape(off, ()))
 
 
-@known_at_build("K")
 def top_k(call: OnnxCall) -> Results:
-    """Import TopK; equal elements are in order of their indices."""
+    """Import TopK; equal elements are in order of their indices. A run may bring K."""
     x = call.input(0, rank_min=1)
+    if call.version >= 10 and call.input(1).array is None:
+        axis = call.axis(call.attr_int("axis", -1), x.rank)
+        try:
+            return top_in_run(call, x, axis, call.input(1), call.attr_bool("largest", True), LARGEST_TOP)
+        except UnsupportedOp as error:
+            raise call.not_known(1, "K", problem(error)) from error
     count = call.ints(1, "K") if call.version >= 10 else (call.attr_int("k"),)
     axis = call.axis(call.attr_int("axis", -1), x.rank)
     if len(count) != 1 or not 0 <= count[0] <= x.shape[axis]:

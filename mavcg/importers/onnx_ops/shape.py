@@ -5,13 +5,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from mavcg.graph import DTYPES
 from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import is_counted, join_counted, run_shape
+from mavcg.importers.limits import UnsupportedOp, problem
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.importers.onnx_proto import dtype_of
+from mavcg.importers.run_lengths import range_in_run
 from mavcg.importers.value import Value, constant
 
 
@@ -207,8 +210,18 @@ def eye_like(call: OnnxCall) -> Results:
 
 @known_at_build("start", "limit", "delta", result=True)
 def arange(call: OnnxCall) -> Results:
-    """Import Range, whose inputs must be known at import."""
-    return indices.known_range(call, *(call.array(i, name) for i, name in enumerate(("start", "limit", "delta"))))
+    """Import Range. A run may bring start and limit if both have bounds."""
+    names, values = ("start", "limit", "delta"), [call.input(i) for i in range(3)]
+    of_run = [i for i in (0, 1) if values[i].array is None]
+    if not of_run:
+        return indices.known_range(call, *(call.array(i, name) for i, name in enumerate(names)))
+    delta = call.array(2, "delta")
+    if delta.size != 1 or delta.dtype != DTYPES[values[0].dtype]:
+        raise call.fail(f"delta {delta.dtype}{list(delta.shape)} for {values[0].type}; scalars of one type are needed")
+    try:
+        return range_in_run(call, values[0], values[1], delta.reshape(()).item())
+    except UnsupportedOp as error:
+        raise call.not_known(of_run[-1], names[of_run[-1]], problem(error)) from error
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -23,7 +23,7 @@ def _normalise(call: OnnxCall, x: Value, gamma: Value, beta: Value | None, simpl
         raise call.fail(f"gamma {gamma.type} for {x.type}; {x.shape[-1]} elements are needed")
     if not simplified:
         return call.add("layer_norm", x, gamma, beta, axis=x.rank - 1, epsilon=epsilon)
-    return call.add("mul", over_mean_square(call, x, x.rank - 1, epsilon), gamma)
+    return over_mean_square(call, x, gamma, x.rank - 1, epsilon)
 
 
 @round_once

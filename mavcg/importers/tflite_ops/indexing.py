@@ -10,6 +10,7 @@ from mavcg.importers import indices
 from mavcg.importers.block_weights import look_up_rows
 from mavcg.importers.call import known_at_build
 from mavcg.importers.limits import LARGEST_TOP
+from mavcg.importers.run_lengths import top_in_run
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import constant
 
@@ -20,7 +21,7 @@ def gather(call: TfliteCall) -> Results:
     axis, batch = call.axis(int(call.option("Axis", 0)), x.rank), int(call.option("BatchDims", 0))
     if batch:
         return indices.gather_along_batches(call, x, places, axis, batch + places.rank if batch < 0 else batch)
-    return indices.gather_along(call, x, places, axis, from_end=False)
+    return indices.gather_found(call, x, places, axis, from_end=False)
 
 
 def gather_nd(call: TfliteCall) -> Results:
@@ -58,12 +59,15 @@ def dynamic_update_slice(call: TfliteCall) -> Results:
     return indices.scatter_nd(call, x, places, update, "none", from_end=False)
 
 
-@known_at_build("k")
 def top_k(call: TfliteCall) -> Results:
-    """Import TOPK_V2: the largest elements along the last axis and their places."""
-    x, (count,) = call.input(0, rank_min=1), call.ints(1, "k", 1)
+    """Import TOPK_V2: the largest elements along the last axis and their places. A run may bring k."""
+    x = call.input(0, rank_min=1)
     if len(call.results) != 2:
         raise call.fail(f"{len(call.results)} outputs; the values and their places are needed")
+    if call.input(1).array is None:
+        values, places = top_in_run(call, x, x.rank - 1, call.input(1), True, LARGEST_TOP)
+        return values, call.cast(places, call.results[1].dtype)
+    (count,) = call.ints(1, "k", 1)
     if not 0 <= count <= min(x.shape[-1], LARGEST_TOP):
         raise call.unsupported(f"k {count} of {x.shape[-1]} elements", f"up to all of them, and {LARGEST_TOP}")
     best = call.add("arg_top", x, axis=x.rank - 1, count=count)

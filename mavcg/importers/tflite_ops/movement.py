@@ -6,7 +6,10 @@ import numpy as np
 
 from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
+from mavcg.importers.limits import UnsupportedOp, problem
 from mavcg.importers.movement import join, stack
+from mavcg.importers.run_lengths import pads_in_run, range_in_run
+from mavcg.importers.run_numbers import WHOLE
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import Value, constant
 
@@ -80,9 +83,7 @@ def pack(call: TfliteCall) -> Results:
 @known_at_build("paddings")
 def pad(call: TfliteCall) -> Results:
     """Import PAD with zeros: the zero point if the tensor is quantized."""
-    x = call.input(0)
-    before, after = _paddings(call, x.rank)
-    return call.pad(x, before, after, call.zero_of(0))
+    return _pad(call, call.input(0), call.zero_of(0))
 
 
 @known_at_build("paddings", "constant_values")
@@ -93,8 +94,25 @@ def pad_v2(call: TfliteCall) -> Results:
         raise call.not_known(2, "constant_values")
     if value.array.size != 1:
         raise call.fail("its input constant_values is not one number")
-    before, after = _paddings(call, x.rank)
-    return call.pad(x, before, after, float(value.array.reshape(())))
+    return _pad(call, x, float(value.array.reshape(())))
+
+
+def _pad(call: TfliteCall, x: Value, filler: float) -> Value:
+    """Return a tensor padded by a number, also by paddings that a run brings if they have bounds."""
+    paddings = call.input(1)
+    if paddings.array is not None and x.count is None:
+        before, after = _paddings(call, x.rank)
+        return call.pad(x, before, after, filler)
+    if paddings.dtype not in WHOLE or paddings.shape != (x.rank, 2):
+        raise call.fail(f"paddings {paddings.type} of {x.type}")
+    try:
+        pads = call.transpose(paddings, (1, 0))
+        x, starts, ends = pads_in_run(call, x, range(x.rank), pads, "constant", call.scalar(filler, x))
+    except UnsupportedOp as error:
+        if paddings.array is not None:
+            raise
+        raise call.not_known(1, "paddings", problem(error)) from error
+    return call.pad(x, starts, ends, filler)
 
 
 def _paddings(call: TfliteCall, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -169,8 +187,16 @@ def rank(call: TfliteCall) -> Results:
 
 @known_at_build("start", "limit", "delta", result=True)
 def range_(call: TfliteCall) -> Results:
-    """Import RANGE: start, start + delta, .. before limit, which must be known."""
-    return indices.known_range(call, *(call.array(i, name) for i, name in enumerate(("start", "limit", "delta"))))
+    """Import RANGE: start, start + delta, .. before limit. A run may bring start and limit if both have bounds."""
+    names = ("start", "limit", "delta")
+    of_run = [i for i in (0, 1) if call.input(i).array is None]
+    delta = call.array(2, "delta")
+    if not of_run:
+        return indices.known_range(call, call.array(0, "start"), call.array(1, "limit"), delta)
+    try:
+        return range_in_run(call, call.input(0), call.input(1), delta.reshape(-1)[:1].sum().item())
+    except UnsupportedOp as error:
+        raise call.not_known(of_run[-1], names[of_run[-1]], problem(error)) from error
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
+from mavcg.importers.limits import UnsupportedOp, problem
 from mavcg.importers.movement import cut, split_axis
-from mavcg.importers.run_slices import element_of, rest, terms_of, window
+from mavcg.importers.run_numbers import WHOLE, RunNumber, numbers_of
+from mavcg.importers.run_slices import cut_in_run, element_of, rest, window
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import Value, constant
 
@@ -64,16 +67,17 @@ def _windows_of_run(call: TfliteCall, x: Value, begin: Value, size: Sequence[int
     """Return boxes whose begin a run brings. One that is not inside of x ends it with MAVCG_ERROR_INDEX."""
     if begin.dtype not in ("i32", "i64") or begin.shape != (x.rank,):
         raise call.fail(f"begin {begin.type} of {x.type}")
-    for axis, (term, length) in enumerate(zip(terms_of(call.emitter, begin), size, strict=True)):
-        if term.root and length == -1:
+    for axis, (number, length) in enumerate(zip(numbers_of(call.emitter, begin), size, strict=True)):
+        of_run, offset = number.constant is None, number.offset
+        if of_run and length == -1:
             x = rest(call, x, axis, element_of(call, begin, axis))
             continue
-        if term.root and not 1 <= length <= x.shape[axis]:
+        if of_run and not 1 <= length <= x.shape[axis]:
             raise call.unsupported(f"a size of {length} where the run brings the begin", f"1 to {x.shape[axis]}")
-        start = element_of(call, begin, axis) if term.root else constant(np.int64(term.offset))
-        length = x.shape[axis] - term.offset if length == -1 else length
+        start = element_of(call, begin, axis) if of_run else constant(np.int64(offset))
+        length = x.shape[axis] - offset if length == -1 else length
         if not 0 <= length <= x.shape[axis]:
-            raise call.fail(f"{length} elements from {term.offset} on are not inside axis {axis} of {x.type}")
+            raise call.fail(f"{length} elements from {offset} on are not inside axis {axis} of {x.type}")
         x = window(call, x, axis, start, length)
     return x
 
@@ -82,9 +86,11 @@ def _windows_of_run(call: TfliteCall, x: Value, begin: Value, size: Sequence[int
 def strided_slice(call: TfliteCall) -> Results:
     """Import STRIDED_SLICE: NumPy's x[begin:end:stride, ...]; bit i of each mask option applies to entry i."""
     x = call.input(0)
+    if call.input(1).array is None or call.input(2).array is None:
+        return _strided_slice_of_run(call, x)
     begin = call.ints(1, "begin")
     end, stride = call.ints(2, "end", len(begin)), call.ints(3, "strides", len(begin))
-    masks = {name: int(call.option(name + "Mask", 0)) for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")}
+    masks = _masks(call)
     ellipses = [i for i in range(len(begin)) if masks["Ellipsis"] >> i & 1]
     new = [i for i in range(len(begin)) if masks["NewAxis"] >> i & 1 and i not in ellipses]
     covered = len(begin) - len(ellipses) - len(new)
@@ -116,6 +122,44 @@ def strided_slice(call: TfliteCall) -> Results:
     made += x.shape[len(ranges) :]
     ranges += [(0, length, 1) for length in x.shape[len(ranges) :]]
     return call.reshape(cut(call, x, dict(enumerate(ranges))), made)
+
+
+def _masks(call: TfliteCall) -> dict[str, int]:
+    names = ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")
+    return {name: int(call.option(name + "Mask", 0)) for name in names}
+
+
+def _strided_slice_of_run(call: TfliteCall, x: Value) -> Value:
+    """Return a STRIDED_SLICE of which a run brings begins or ends, with strides of 1.
+
+    Raises: MavcgError for lists of other lengths; for what cut_in_run refuses, that begin or end is not known.
+    """
+    begin, end, strides, masks = call.input(1), call.input(2), call.ints(3, "strides"), _masks(call)
+    missing = (1, "begin") if begin.array is None else (2, "end")
+    if any(v.dtype not in WHOLE or v.shape != (len(strides),) for v in (begin, end)) or len(strides) > x.rank:
+        raise call.fail(f"begin {begin.type}, end {end.type} and strides {list(strides)} of {x.type}")
+    if masks["Ellipsis"] or masks["NewAxis"] or call.option("Offset", False) or set(strides) != {1}:
+        raise call.not_known(*missing, "supported: strides of 1, without an ellipsis, new axes and offsets")
+    first, last = numbers_of(call.emitter, begin), numbers_of(call.emitter, end)
+    removed = [axis for axis in range(len(strides)) if masks["ShrinkAxis"] >> axis & 1]
+    try:
+        for axis in reversed(range(len(strides))):
+            start = _bound(call, begin, axis, first, None if not masks["Begin"] >> axis & 1 else 0)
+            if axis in removed:
+                x = indices.gather_along(call, x, start, axis)
+                continue
+            stop = _bound(call, end, axis, last, None if not masks["End"] >> axis & 1 else x.shape[axis])
+            if start.array != 0 or stop.array != x.shape[axis]:
+                x = cut_in_run(call, x, [axis], call.reshape(start, (1,)), call.reshape(stop, (1,)))
+    except UnsupportedOp as error:
+        raise call.not_known(*missing, problem(error)) from error
+    return x
+
+
+def _bound(call: TfliteCall, given: Value, axis: int, numbers: Sequence[RunNumber], known: int | None) -> Value:
+    """Return an entry of begin or end, i64 scalar. known: replaces it."""
+    number = numbers[axis].constant if known is None else known
+    return element_of(call, given, axis) if number is None else constant(np.int64(number))
 
 
 @known_at_build("axes")

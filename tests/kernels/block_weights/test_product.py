@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, type_of
 from mavcg.kernels.block_weights.packing import BlockFormat, pack_blocks, pack_blocks_with_zeros
-from mavcg.kernels.block_weights.spec import BlockProduct
+from mavcg.kernels.block_weights.spec import BlockProduct, Lines, QuantizedBlocks
 from mavcg.kernels.registry import lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.reference.block_weights import unpack_bits
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
+from mavcg.specs.tile_plan import call_rows
 from tests.kernels.conftest import machines_of_all_widths, run_node_on
 from tests.kernels.emulated_steps import compiled, emulated_node, run_emulated
 
@@ -216,6 +217,13 @@ def test_packing_keeps_every_number_of_2_bits() -> None:
     np.testing.assert_array_equal(parts.transpose(0, 3, 1, 2, 4).reshape(8, 64)[:5], unpack_bits(w, 2, 64))
     kept = packed[..., form.zeros_at :].copy().view(np.float32)
     np.testing.assert_array_equal(kept.transpose(0, 2, 1).reshape(8, 2)[:5], points)
+
+
+@pytest.mark.parametrize(("lines", "chunks"), [(1, 1), (64, 8)])
+def test_activations_of_a_prompt_are_quantised_by_several_threads(lines: int, chunks: int) -> None:
+    """Of a single token by one: it is not worth a second."""
+    spec = QuantizedBlocks(Lines(lines, 768, 768, 1), 32, -8)
+    assert -(-spec.rows // call_rows(spec)[0]) == chunks
 
 
 @pytest.mark.parametrize("zeros", [False, True])

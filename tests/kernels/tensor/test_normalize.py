@@ -40,6 +40,12 @@ def test_layer_norm_where_channels_are_apart(assert_node: AssertNode) -> None:
     assert_node("layer_norm", (noise(6, 5, 7), noise(7), None), axis=2, rtol=1e-5, atol=1e-5, views=views)
 
 
+@pytest.mark.parametrize("length", [3, pytest.param(200, marks=pytest.mark.long)])
+def test_norms_by_the_mean_square(assert_node: AssertNode, length: int) -> None:
+    inputs = (noise(2, 5, length), noise(length, seed=1), None)
+    assert_node("layer_norm", inputs, axis=2, rtol=1e-6, atol=1e-6, epsilon=0.1, centred=False)
+
+
 @pytest.mark.spread
 @pytest.mark.parametrize("channels", [1, 4, 16, 37, 96])
 @pytest.mark.parametrize(("size", "beta"), [(5, 0.75), (4, 0.5), (1, 1.0), (3, 0.6), (11, 0.75)])

@@ -194,7 +194,7 @@ def test_boxes_of_which_a_run_decides_the_number() -> None:
         ([node("Reshape", "a wide", "y")], "only a run decides the length of axis 0"),
         ([node("Slice", "a minus end", "y")], "positions from the beginning"),
         ([node("Split", "a", "y y2", axis=0)], "slice where only a run decides the length of axis 0"),
-        ([node("Gather", "a two", "y", axis=0)], "gather where only a run decides the length of axis 0"),
+        ([node("GatherElements", "a pair", "y", axis=0)], "only a run decides the length of axis 0"),
         ([node("CumSum", "a zero", "y")], "slice where only a run decides the length of axis 0"),
         ([node("Tile", "a twice", "y")], "only a run decides the length of axis 1"),
         ([node("Trilu", "a", "y")], "of which only a run decides that their lengths are equal"),
@@ -208,7 +208,7 @@ def test_operators_that_need_the_length_are_refused_by_name(nodes: list[Node], w
         "wide": np.array([2, -1]),
         "minus": np.array([-2]),
         "end": np.array([6]),
-        "two": np.array(1),
+        "pair": np.array([[1, 1]]),
         "zero": np.array(0),
         "twice": np.array([2, 1]),
     }
@@ -218,6 +218,26 @@ def test_operators_that_need_the_length_are_refused_by_name(nodes: list[Node], w
     with pytest.raises((UnsupportedOp, MavcgError), match=words) as raised:
         import_model(model_of([*made, *nodes], inputs, ["y"], known), Path("m.onnx"))
     assert "node 'y'" in str(raised.value)
+
+
+def test_elements_of_what_a_run_finds_are_read_by_index() -> None:
+    """From the beginning and the end; by indices of which it finds the number, too."""
+    nodes = [
+        node("Compress", "x c", "a", axis=0),
+        node("Gather", "a i", "y"),
+        node("Compress", "i d", "some", axis=0),
+        node("Gather", "a some", "z"),
+    ]
+    x = sparse(0, 6, 4)
+    for flags, places in (([1, 0, 1, 1, 0, 0], [2, -3, 0]), ([0, 0, 0, 0, 1, 0], [0, -1, 0])):
+        inputs = {"x": x, "c": np.array(flags, np.bool_), "i": np.array(places), "d": np.array([0, 1, 1], np.bool_)}
+        agrees(nodes, inputs, ["y", "z"])
+    graph = import_model(model_of(nodes, inputs, ["y", "z"], {}), Path("m.onnx"))
+    for index in (1, -2, 6):
+        with pytest.raises(MavcgError, match="of a dimension with"):
+            run(graph, x, inputs["c"], np.array([0, index, 0]), inputs["d"])
+    none = run(graph, x, inputs["c"], np.array([0, -1, 0]), np.zeros(3, np.bool_))
+    assert graph.present(none)[1].shape == (0, 4)
 
 
 @pytest.mark.parametrize("ratio", [0, 2])

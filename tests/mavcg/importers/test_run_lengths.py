@@ -1,0 +1,261 @@
+"""Ranges, largest elements and pads whose numbers a run brings, beside onnxruntime and LiteRT."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from mavcg.importers.limits import NeedsConstant
+from mavcg.importers.onnx_file import import_model
+from mavcg.importers.tflite_file import import_tflite
+from mavcg.reference import run
+from tests.conftest import examples
+from tests.mavcg.importers.counted_models import Node, agrees, model_of, node
+from tests.mavcg.importers.tflite.conftest import Writer, litert
+
+X = np.random.default_rng(0).integers(-9, 9, (3, 5, 4)).astype(np.float32)
+NUMBERS = {"zero": np.array(0), "one": np.array(1), "two": np.array([2]), "seven": np.array(7), "axis": np.array([0])}
+
+
+def graph_of(nodes: list[Node], inputs: dict[str, Array], known: dict[str, Array], outputs: str = "y") -> Any:
+    return import_model(model_of(nodes, inputs, outputs.split(), known), Path("m.onnx"))
+
+
+@given(st.integers(-9, 30), st.integers(-4, 6), st.sampled_from([-3, -1, 1, 2]), st.sampled_from(["int32", "int64"]))
+@settings(max_examples=examples(200, 8))
+def test_ranges_of_bounded_numbers(limit: int, start: int, step: int, dtype: str) -> None:
+    nodes = [
+        node("Min", "n most", "limit"),
+        node("Max", "limit least", "end"),
+        node("Mod", "s six", "begin"),
+        node("Range", "begin end step", "y"),
+        node("Mul", "y step", "z"),
+    ]
+    known = {"most": 20, "least": -5, "six": 6, "step": step}
+    constants = {name: np.array(number, dtype) for name, number in known.items()}
+    agrees(nodes, {"n": np.array(limit, dtype), "s": np.array(start, dtype)}, ["y", "z"], constants)
+
+
+def test_a_range_as_long_as_what_a_run_finds() -> None:
+    nodes = [
+        node("Compress", "x c", "a", axis=0),
+        node("Shape", "a", "shape"),
+        node("Gather", "shape zero", "n"),
+        node("Range", "zero n one", "y"),
+        node("Cast", "y", "f", to=1),
+    ]
+    for flags in ([1, 0, 1], [0, 0, 0], [1, 1, 1]):
+        agrees(nodes, {"x": X, "c": np.array(flags, np.bool_)}, ["y", "f", "a"], NUMBERS)
+
+
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_a_range_of_a_known_length_has_no_count(step: int) -> None:
+    nodes = [node("Add", "s seven", "e"), node("Range", "s e step", "y")]
+    made = agrees(nodes, {"s": np.array(-2)}, ["y"], NUMBERS | {"step": np.array(step)})
+    assert len(made[0]) == (0 if step < 0 else -(-7 // step))
+    assert graph_of(nodes, {"s": np.array(-2)}, NUMBERS | {"step": np.array(step)}).counts == ()
+
+
+@given(st.integers(0, 2), st.integers(0, 5), st.booleans(), st.sampled_from(["float32", "int64"]), st.booleans())
+@settings(max_examples=examples(200, 8))
+def test_as_many_elements_as_a_run_brings(axis: int, count: int, largest: bool, dtype: str, bounded: bool) -> None:
+    count = min(count, X.shape[axis], *([2] if bounded else []))
+    nodes = [
+        node("Min", "k two", "few"),
+        node("TopK", f"x {'few' if bounded else 'k'}", "y i", axis=axis, largest=int(largest)),
+    ]
+    made = agrees(nodes[not bounded :], {"x": X.astype(dtype), "k": np.array([count])}, ["y", "i"], NUMBERS)
+    assert made[0].shape[axis] == count
+
+
+def test_the_best_of_those_that_a_run_finds() -> None:
+    """Scores above a limit, of which the best three, or all if there are fewer, remain with their boxes."""
+    nodes = [
+        node("Greater", "s limit", "good"),
+        node("Compress", "s good", "scores", axis=0),
+        node("Compress", "boxes good", "chosen", axis=0),
+        node("Shape", "scores", "n"),
+        node("Min", "n three", "k"),
+        node("TopK", "scores k", "y i", axis=0),
+        node("Gather", "chosen i", "z"),
+    ]
+    known = {"limit": np.array(0.5, np.float32), "three": np.array([3])}
+    for seed, low in ((0, 0.0), (1, 0.3), (2, 0.6), (3, -1.0)):
+        scores = np.random.default_rng(seed).random(8).astype(np.float32) * 0.9 + np.float32(low) - 0.3
+        boxes = np.random.default_rng(seed).random((8, 4)).astype(np.float32)
+        agrees(nodes, {"s": scores.astype(np.float32), "boxes": boxes}, ["y", "i", "z"], known)
+
+
+@pytest.mark.parametrize("count", [-1, 6])
+def test_more_elements_than_there_are_end_the_run(count: int) -> None:
+    graph = graph_of([node("TopK", "x k", "y i", axis=1)], {"x": X, "k": np.array([1])}, {}, "y i")
+    with pytest.raises(MavcgError, match="of a dimension with"):
+        run(graph, X, np.array([count]))
+
+
+@given(
+    st.integers(0, 4), st.integers(0, 4), st.sampled_from(["constant", "edge", "reflect", "wrap"]), st.integers(0, 1)
+)
+@settings(max_examples=examples(200, 8))
+def test_pads_of_bounded_numbers(before: int, after: int, mode: str, other: int) -> None:
+    """Both of an axis that a run brings; those of another one are constants of the file."""
+    nodes = [
+        node("Min", "p most", "few"),
+        node("Split", "few", "b a"),
+        node("Concat", "other b zeros a", "pads", axis=0),
+        node("Pad", f"x pads{' seven_f' if mode == 'constant' else ''}", "y", mode=mode),
+    ]
+    known = {"most": np.array([4, 4]), "other": np.array([other]), "zeros": np.array([0, 0])}
+    known |= {"seven_f": np.array(7, np.float32)} if mode == "constant" else {}
+    nodes[2].input[:] = ["other", "b", "last", "other", "a", "last"]
+    known = {**known, "last": np.array([0])}
+    del known["zeros"]
+    agrees(nodes, {"x": X, "p": np.array([before, after])}, ["y"], known)
+
+
+def test_negative_pads_remove_elements() -> None:
+    nodes = [
+        node("Clip", "p least most", "few"),
+        node("Concat", "few other", "pads", axis=0),
+        node("Pad", "x pads", "y"),
+    ]
+    known = {"least": np.array(-2), "most": np.array(3), "other": np.array([1])}
+    for before in (-2, -1, 0, 3):
+        agrees(nodes, {"x": X[0, :, 0], "p": np.array([before])}, ["y"], known)
+
+
+def test_what_a_run_finds_is_padded_to_a_fixed_length() -> None:
+    """As many rows as remain, then zeros up to ten: a tensor of a fixed shape, as detectors end."""
+    nodes = [
+        node("Compress", "x c", "a", axis=0),
+        node("Shape", "a", "shape"),
+        node("Gather", "shape first", "n"),
+        node("Sub", "ten n", "rest"),
+        node("Concat", "none rest none", "pads", axis=0),
+        node("Pad", "a pads", "y"),
+        node("ReduceSum", "y axis", "sum"),
+        node("Pad", "a fixed", "z"),
+    ]
+    nodes[4].input[:] = ["none", "none", "rest", "none"]
+    known = {"first": np.array([0]), "ten": np.array([10]), "none": np.array([0]), "axis": np.array([0])}
+    known["fixed"] = np.array([1, 1, 2, 0])
+    x = X.reshape(12, 5)
+    for share in (0.0, 0.4, 1.0):
+        flags = np.random.default_rng(1).random(12) < share
+        flags[10:] = False
+        made = agrees(nodes, {"x": x, "c": flags}, ["y", "sum", "z"], known)
+        assert made[0].shape == (10, 5) and made[2].shape == (flags.sum() + 3, 6)
+    graph = graph_of(nodes, {"x": x, "c": flags}, known, "y sum z")
+    assert [count.output for count in graph.counts] == ["z"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node("Range", "zero n one", "y")], r"its input limit \(%n\) is known only .* bound it, as by Min"),
+        ([node("Range", "zero f_n one_f", "y")], "scalars of one type"),
+        ([node("Range", "zero_f f_n one_f", "y")], "supported: a range of i32 or i64"),
+        ([node("Pad", "x pads", "y")], r"its input pads \(%pads\) is known only .* bound it, as by Min"),
+        ([node("Min", "pads few", "p"), node("Pad", "x p", "y")], "two axes of which only a run decides"),
+        ([node("TopK", "long k", "y i")], r"its input K \(%k\) is known only .* 2 to 16384"),
+    ],
+)  # fmt: skip
+def test_numbers_without_a_bound_are_refused_by_name(nodes: list[Node], words: str) -> None:
+    inputs = {
+        "n": np.array(3),
+        "f_n": np.array(3, np.float32),
+        "x": X,
+        "pads": np.zeros(6, np.int64),
+        "k": np.array([2]),
+        "long": np.zeros(20000, np.float32),
+    }
+    known = NUMBERS | {"one_f": np.array(1, np.float32), "zero_f": np.array(0, np.float32), "few": np.full(6, 3)}
+    with pytest.raises(MavcgError, match=words) as raised:
+        graph_of(nodes, inputs, known)
+    assert isinstance(raised.value, NeedsConstant) or "one type" in words
+
+
+def bounded(writer: Writer, shape: tuple[int, ...], most: int) -> int:
+    """An i32 input that a MINIMUM bounds."""
+    return writer.op("MINIMUM", [writer.input(shape, "i32"), writer.constant(np.array(most, np.int32))], "i32")
+
+
+def beside_litert(path: Path, writer: Writer, outputs: list[int], *arrays: Array) -> list[Array]:
+    data = writer.bytes(*outputs)
+    path.write_bytes(data)
+    graph = import_tflite(path)
+    have = graph.present(run(graph, *arrays))
+    if not have[0].size:  # LiteRT's Python returns no array without elements
+        with pytest.raises(ValueError, match="Invalid tensor size"):
+            litert(data, list(arrays))
+        return list(have)
+    want = litert(data, list(arrays))
+    for ours, theirs in zip(have, want, strict=True):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape and np.array_equal(ours, theirs)
+    return list(have)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 9, 40])
+def test_ranges_and_largest_elements_of_tflite(limit: int, tmp_path: Path) -> None:
+    writer = Writer()
+    numbers = [writer.constant(np.array(n, np.int32)) for n in (1, 3)]
+    range_of = writer.op("RANGE", [numbers[0], bounded(writer, (), 12), numbers[1]], "i32", "RangeOptions")
+    beside_litert(tmp_path / "m.tflite", writer, [range_of], np.array(limit, np.int32))
+    if 0 <= limit <= 5:
+        writer = Writer()
+        top = writer.ops("TOPK_V2", [writer.input((2, 5)), writer.input((), "i32")], ["f32", "i32"], "TopKV2Options")
+        beside_litert(
+            tmp_path / "m.tflite", writer, top, X[0, :4].T[:2].copy().repeat(2, 1)[:, :5], np.array(limit, np.int32)
+        )
+
+
+@pytest.mark.parametrize("pads", [(0, 0), (1, 0), (3, 2), (9, 1)])
+@pytest.mark.parametrize("dtype", ["f32", "i8"])
+def test_paddings_of_tflite(pads: tuple[int, int], dtype: str, tmp_path: Path) -> None:
+    writer = Writer()
+    x = writer.input((3, 5), dtype, 0.5 if dtype == "i8" else None, 3)
+    rows = bounded(writer, (1, 2), 4)
+    paddings = writer.op("CONCATENATION", [rows, writer.constant([[1, 0]])], "i32", "ConcatenationOptions")
+    padded = writer.op("PAD", [x, paddings], dtype if dtype == "f32" else (dtype, 0.5, 3), "PadOptions")
+    array = X[:, :, 0] if dtype == "f32" else X[:, :, 0].astype(np.int8)
+    beside_litert(tmp_path / "m.tflite", writer, [padded], array, np.array([pads], np.int32))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "masks"),
+    [
+        ((1, 0, 0), (0, 3, 0), {"beginMask": 6, "endMask": 5}),
+        ((0, 2, 0), (0, 4, 0), {"beginMask": 5, "endMask": 5}),
+        ((0, -4, 0), (3, -1, 4), {"beginMask": 1}),
+        ((2, 1, 3), (0, 0, 0), {"endMask": 2, "shrinkAxisMask": 5}),
+        ((0, 3, -1), (0, 1, 0), {"beginMask": 1, "endMask": 1, "shrinkAxisMask": 4}),
+    ],
+)
+def test_strided_slices_of_tflite(
+    begin: tuple[int, ...], end: tuple[int, ...], masks: dict[str, int], tmp_path: Path
+) -> None:
+    """Begin and end are joined from constants and one number of the run, that of axis 1."""
+    writer = Writer()
+    x, runs, lists = writer.input(X.shape), [], []
+    for numbers in (begin, end):
+        middle = writer.input((1,), "i32")
+        parts = [writer.constant([numbers[0]]), middle, writer.constant([numbers[2]])]
+        lists.append(writer.op("CONCATENATION", parts, "i32", "ConcatenationOptions"))
+        runs.append(np.array([numbers[1]], np.int32))
+    inputs = [x, *lists, writer.constant([1, 1, 1])]
+    made = writer.op("STRIDED_SLICE", inputs, "f32", "StridedSliceOptions", **masks)
+    beside_litert(tmp_path / "m.tflite", writer, [made], X, *runs)
+
+
+def test_other_strided_slices_of_a_run_are_refused_by_name(tmp_path: Path) -> None:
+    writer = Writer()
+    inputs = [writer.input((4, 5)), writer.input((2,), "i32"), writer.constant([4, 5]), writer.constant([1, 2])]
+    made = writer.op("STRIDED_SLICE", inputs, "f32", "StridedSliceOptions")
+    (tmp_path / "m.tflite").write_bytes(writer.bytes(made))
+    with pytest.raises(MavcgError, match="its input begin is known only when the model runs; supported: strides of 1"):
+        import_tflite(tmp_path / "m.tflite")
