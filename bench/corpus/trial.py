@@ -3,6 +3,7 @@ objects of `mavcg build`."""
 
 import datetime
 import hashlib
+import math
 import re
 import resource
 import shlex
@@ -26,6 +27,7 @@ from mavcg.program.launch_log import VARIABLE, read_log
 
 SECONDS = 1800  # that a command may take
 THRESHOLD = 2.0  # percent of the time that makes a function hot
+REPEATED_S, MOST_REPEATED = 1.0, 200  # CPU seconds of work that is profiled or measured
 ROUNDS = 5  # of times, interleaved
 BUILDING = "build"  # what a command does whose messages are its output
 FAULT = "a fault of mavcg"  # in the line of `mavcg launch` about one
@@ -93,7 +95,7 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
     if package.check and not way.arm:
         _run(package.check, plain, "check of the plain build")
     launched = _build(package, way, trial, LAUNCH)
-    objects = [entry.object for entry in read_log(trial.log)]
+    objects = sorted({entry.object for entry in read_log(trial.log)})
     (trial.scratch / OBJECTS).write_text(
         "".join(f"{Path(path).relative_to(launched.folder)}\n" for path in objects), encoding="utf-8"
     )
@@ -101,13 +103,15 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
     row = replace(
         row,
         verdict=_compare(package, way, right, launched),
-        files=len(grown),
+        files=len(objects),
         bytes_before=sum(int(match["before"]) for match in grown),
         bytes_after=sum(int(match["after"]) for match in grown),
     )
     if trial.timed:
         row = replace(row, plain_s=round(plain.cpu_s, 1), launch_s=round(launched.cpu_s, 1))
         row = replace(row, gain=_gain(package, plain, launched) if not way.arm and row.verdict == EQUAL else None)
+    if not objects:
+        return row
     try:
         built = _build(package, way, trial, BUILD)
         verdict = _compare(package, way, right, built)
@@ -124,7 +128,23 @@ def _profile(package: Package, path: Path, data: Path) -> None:
         unpack(package, scratch / PLAIN)
         built = _build(package, next(iter(ways().values())), Trial(scratch, path.parent, data, False), PLAIN)
         command = [str(commands_folder() / "mavcg"), "profile", "--board", "host", "-o", str(path), "--", "sh", "-c"]
-        _run(shlex.join([*command, package.work]), built, "profile")
+        _run(shlex.join([*command, repeated(package.work, _work_cpu_s(package, built))]), built, "profile")
+
+
+def repeated(work: str, cpu_s: float) -> str:
+    """Return a command that does the work over and over, with OUT empty, for a second that a profile has samples of.
+
+    cpu_s: CPU time of the work.
+    """
+    rounds = min(MOST_REPEATED, math.ceil(REPEATED_S / max(cpu_s, 0.001)))
+    return f"for round in $(seq {max(1, rounds)}); do rm -f $OUT/*; (\n{work.strip()}\n) > /dev/null || exit; done"
+
+
+def _work_cpu_s(package: Package, built: Built) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _work(package, built, {})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _build(package: Package, way: Way, trial: Trial, tool: str) -> Built:
@@ -175,10 +195,11 @@ def _work(package: Package, built: Built, processor: Mapping[str, str]) -> str:
 def _gain(package: Package, plain: Built, launched: Built) -> float:
     """Return the median time of the work without versions over that with them, in interleaved rounds."""
     times: tuple[list[float], list[float]] = ([], [])
+    work = repeated(package.work, _work_cpu_s(package, plain))
     for _ in range(ROUNDS):
         for built, taken in zip((plain, launched), times, strict=True):
             started = time.perf_counter()
-            _run(package.work, built, "work")
+            _run(work, built, "work")
             taken.append(time.perf_counter() - started)
     return round(statistics.median(times[0]) / statistics.median(times[1]), 3)
 

@@ -1,5 +1,6 @@
 """The corpus' comparison finds what differs: a package of two files, and the same one with faults."""
 
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from bench.corpus import packages
 from bench.corpus.inputs import write_inputs
 from bench.corpus.packages import Package, read_packages
 from bench.corpus.rows import EQUAL
-from bench.corpus.trial import try_package
+from bench.corpus.trial import MOST_REPEATED, repeated, try_package
 from bench.corpus.ways import ways
 from mavcg.errors import MavcgError
 
@@ -69,13 +70,22 @@ def test_a_package_is_equal_and_has_versions(tried: Any, way: str, perf: str) ->
         (f"{BUILD} && echo ${{MAVCG_CONFIG:+1}} > made", "./own && cat made", "", "differs here"),
         (f"{BUILD} && echo ${{MAVCG_CONFIG:+1}} > made", "./own && cp made $OUT/made", "", "differs here"),
         (BUILD, "./own", 'test -z "$MAVCG_CONFIG"', "check: status 1"),
-        (BUILD, "./own; exit 3", "", "profile: status"),
+        (BUILD, "./own; exit 3", "", "work: status 3"),
         ("$CC -O2 none.c", "./own", "", "build: status 1"),
     ],
     ids=["output", "file", "check", "work", "build"],
 )
 def test_what_differs_is_found(tried: Any, perf: str, build: str, work: str, check: str, verdict: str) -> None:
     assert tried(Package("own", build, work, check), "zig").verdict.startswith(verdict)
+
+
+@pytest.mark.parametrize(("cpu_s", "rounds"), [(0.0, MOST_REPEATED), (0.3, 4), (5.0, 1)])
+def test_short_work_is_repeated_with_an_empty_folder(tmp_path: Path, cpu_s: float, rounds: int) -> None:
+    work = f"\necho once >> {tmp_path}/count\ntest ! -e $OUT/made\ncd / && echo made > $OUT/made\n"
+    (tmp_path / "out").mkdir()
+    done = subprocess.run(["sh", "-ec", repeated(work, cpu_s)], env={"OUT": f"{tmp_path}/out"}, capture_output=True)
+    assert (done.returncode, (tmp_path / "count").read_text()) == (0, "once\n" * rounds)
+    assert subprocess.run(["sh", "-c", repeated("exit 3", cpu_s)], env={"OUT": "/none"}).returncode == 3
 
 
 def test_packages_that_cannot_be_had_are_named(tried: Any, monkeypatch: pytest.MonkeyPatch) -> None:
