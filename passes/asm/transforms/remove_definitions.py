@@ -10,8 +10,9 @@ Source: GNU assembler manual, "Pseudo Ops"; `.set` to an undefined symbol makes 
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mavcg.passes.asm.isa.source import quote_symbol
 
@@ -19,6 +20,7 @@ _NAME = r"[^\s,:;#\"()+*%$@-][^\s,:;#\"()+*@-]*"
 _LABEL = re.compile(rf"({_NAME}):")
 _DIRECTIVE = re.compile(rf"\s*\.(\w+)[ \t]+({_NAME})[ \t]*(?:,[ \t]*(.*))?$")
 _SECTION = re.compile(r"\s*\.(text|data|bss|section|previous|subsection|pushsection|popsection)\b")
+_TYPE_OR_SIZE = re.compile(r"\s*\.(type|size)\s+([^\s,]+)\s*,(.*)")
 _GROUP = re.compile(rf",[ \t]*({_NAME}),[ \t]*comdat\b")
 _WORDS = re.compile(r"[\w.$\x80-\U0010ffff]+")
 _BINDING = frozenset({"globl", "global", "weak"})
@@ -80,8 +82,8 @@ def defined_symbols(text: str) -> dict[str, Symbol]:
 
 def words_in_function(text: str, function: str) -> frozenset[str]:
     """Return every word in a function's code, which includes the symbols it uses; empty if it has no code here."""
-    lines = text.split("\n")
-    region = _region(lines, function)
+    index = _index_of(text)
+    lines, region = index.lines, index.region(function)
     return frozenset(_WORDS.findall("\n".join(lines[region.start : region.stop]))) if region else frozenset()
 
 
@@ -93,17 +95,17 @@ def remove_functions(text: str, removed: Mapping[str, str], ours: Collection[str
     removed functions that the other object defines too. tag: TAG of new symbol names.
     Raises: CannotSeparate, if .symver or the like names a function, or its comdat group defines other symbols too.
     """
-    lines = text.split("\n")
+    index = _index_of(text)
+    lines = index.lines
     groups = _taken_groups(lines, removed, ours)
-    keep_code = {name for name in removed if _has_other_alias(lines, name, ours)}
+    keep_code = {name for name in removed if _has_other_alias(index, name, ours)}
+    regions = {name: region for name in removed if name not in keep_code and (region := index.region(name))}
+    uses = _uses(lines, {label for region in regions.values() for label in _labels(lines, region)})
     dropped: set[int] = set()
     inserted: dict[int, str] = {}
-    for name in removed:
-        region = _region(lines, name)
-        if region and name not in keep_code and (last := _removable(lines, region, name)) is not None:
-            dropped |= set(region)
-            of_it = re.compile(rf"\s*\.(?:size\s+{re.escape(name)}\.cold|type\s+{re.escape(name)})\s*,")
-            dropped |= {i for i, line in enumerate(lines) if of_it.match(line)}
+    for name, region in regions.items():
+        if (last := _removable(lines, region, name, uses)) is not None:
+            dropped |= {*region, *index.named.get(("size", f"{name}.cold"), ()), *index.named.get(("type", name), ())}
             inserted[region.stop - 1] = last
     output = [f"\t.hidden\t{symbol}\n\t.set\t{name}, {symbol}" for name, symbol in removed.items() if symbol != name]
     for number, line in enumerate(lines):
@@ -147,41 +149,88 @@ def _rewrite_line(
     return [line]  # data that holds its address
 
 
-def _region(lines: Sequence[str], name: str) -> range | None:
-    """Return the lines of a function, from its label to its .size, or None."""
-    start = next((i for i, line in enumerate(lines) if line.startswith(f"{name}:")), None)
-    if start is None:
-        return None
-    size = re.compile(rf"\s*\.size\s+{re.escape(name)}\s*,\s*\.-{re.escape(name)}\s*$")
-    end = next((i for i in range(start, len(lines)) if size.match(lines[i])), None)
-    return None if end is None else range(start, end + 1)
+def _removable(lines: Sequence[str], region: range, name: str, uses: Mapping[str, Sequence[int]]) -> str | None:
+    """Return the section directive that replaces a function's lines ("" for none); None if the lines must stay.
 
-
-def _removable(lines: Sequence[str], region: range, name: str) -> str | None:
-    """Return the section directive that replaces a function's lines ("" for none); None if the lines must stay."""
-    inside = [lines[i] for i in region]
+    uses: the lines that have a word, for all labels of the region.
+    """
     last = ""
-    labels = set()
-    for line in inside:
-        if label := _LABEL.match(line):
-            labels.add(label[1])
-        elif section := _SECTION.match(line):
+    for line in (lines[i] for i in region):
+        if _LABEL.match(line):
+            continue
+        if section := _SECTION.match(line):
             if section[1] not in ("text", "data", "bss", "section"):
                 return None
             last = line
         elif (parts := _DIRECTIVE.match(line)) and parts[1] in _BINDING | {"type", "set", "comm", "local"}:
             if parts[2] not in (name, f"{name}.cold"):
                 return None
-    own = {label for label in labels - {name} if not label.isdigit()}
+    own = {label for label in _labels(lines, region) if label != name and not label.isdigit()}
     size = f"\t.size\t{name}.cold, .-{name}.cold"
-    outside = [line for i, line in enumerate(lines) if i not in region and line != size]
-    return None if own & set(_WORDS.findall("\n".join(outside))) else last
+    return None if any(i not in region and lines[i] != size for label in own for i in uses.get(label, ())) else last
 
 
-def _has_other_alias(lines: Sequence[str], name: str, ours: Collection[str]) -> bool:
+def _labels(lines: Sequence[str], region: range) -> Iterator[str]:
+    return (label[1] for i in region if (label := _LABEL.match(lines[i])))
+
+
+def _uses(lines: Sequence[str], words: Collection[str]) -> dict[str, list[int]]:
+    """Return word -> the lines that have it."""
+    uses: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        for word in _WORDS.findall(line):
+            if word in words:
+                uses.setdefault(word, []).append(number)
+    return uses
+
+
+def _has_other_alias(index: "_Index", name: str, ours: Collection[str]) -> bool:
     """True if an alias that stays in this object names the function's code."""
-    pairs = [parts for line in lines if (parts := _DIRECTIVE.match(line)) and parts[1] == "set"]
-    return any((p[3] or "").strip() == name and p[2] not in ours and not _LOCAL_ALIAS.search(p[2]) for p in pairs)
+    return any(alias not in ours and not _LOCAL_ALIAS.search(alias) for alias in index.aliases.get(name, ()))
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Where a text of assembly has what, read once for all functions.
+
+    labels: what lines begin with, up to a colon -> the first such line. named: word of a directive and the name after
+    it -> lines, for .type and .size. ends: name -> lines that give it the size from its label on. aliases: value of
+    .set -> its aliases.
+    """
+
+    lines: Sequence[str]
+    labels: Mapping[str, int]
+    named: Mapping[tuple[str, str], Sequence[int]]
+    ends: Mapping[str, Sequence[int]]
+    aliases: Mapping[str, Sequence[str]]
+
+    def region(self, name: str) -> range | None:
+        """Return the lines of a function, from its label to its .size, or None."""
+        start = self.labels.get(name)
+        if start is None:
+            return None
+        end = next((i for i in self.ends.get(name, ()) if i >= start), None)
+        return None if end is None else range(start, end + 1)
+
+
+@lru_cache(maxsize=1)
+def _index_of(text: str) -> _Index:
+    lines = text.split("\n")
+    labels: dict[str, int] = {}
+    named: dict[tuple[str, str], list[int]] = {}
+    ends: dict[str, list[int]] = {}
+    aliases: dict[str, list[str]] = {}
+    for number, line in enumerate(lines):
+        before, colon, _ = line.partition(":")
+        if colon:
+            labels.setdefault(before, number)
+        if about := _TYPE_OR_SIZE.match(line):
+            named.setdefault((about[1], about[2]), []).append(number)
+            if about[1] == "size" and about[3].strip() == f".-{about[2]}":
+                ends.setdefault(about[2], []).append(number)
+        elif (parts := _DIRECTIVE.match(line)) and parts[1] == "set":
+            aliases.setdefault((parts[3] or "").strip(), []).append(parts[2])
+    return _Index(lines, labels, named, ends, aliases)
 
 
 def _taken_groups(lines: Sequence[str], removed: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:

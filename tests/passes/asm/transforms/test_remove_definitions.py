@@ -1,7 +1,10 @@
 """Functions taken out of a compiler's assembly."""
 
+import re
+
 import pytest
 
+from mavcg.passes.asm.transforms import remove_definitions
 from mavcg.passes.asm.transforms.remove_definitions import (
     CannotSeparate,
     add_aliases,
@@ -117,3 +120,28 @@ def test_further_names() -> None:
     quoted = add_aliases("x:\n", {"x.t1.cortex-a55": "x"}).splitlines()[-1]
     assert quoted == '\t.set\t"x.t1.cortex-a55", x'  # the assembler takes a bare hyphen for a minus
     assert add_aliases("x:\n", {"x.t1": "x"}).endswith("\t.globl\tx.t1\n\t.hidden\tx.t1\n\t.set\tx.t1, x\n")
+
+
+def test_lines_are_read_a_few_times_however_many_functions_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once each function read all lines; a file of a hundred thousand lines took seconds."""
+    matches = 0
+
+    class Counting:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self.pattern = pattern
+
+        def match(self, line: str) -> re.Match[str] | None:
+            nonlocal matches
+            matches += 1
+            return self.pattern.match(line)
+
+    body = "\t.globl\t{0}\n\t.type\t{0}, @function\n{0}:\n.L{0}:\n\tjmp\t.L{0}\n\t.size\t{0}, .-{0}"
+    names = [f"f{number}" for number in range(200)]
+    text = "\n".join(body.format(name) for name in names)
+    monkeypatch.setattr(remove_definitions, "_DIRECTIVE", Counting(remove_definitions._DIRECTIVE))
+    monkeypatch.setattr(remove_definitions, "_LABEL", Counting(remove_definitions._LABEL))
+
+    rest = remove_functions(text, {name: name for name in names[1:]}, (), "x")
+
+    assert rest == body.format("f0")
+    assert matches <= 8 * len(text.split("\n"))
