@@ -102,9 +102,8 @@ class Plain(RowsOfPixels):
         b, spec = self.b, self.spec
         distance = b.sub(at, scale_index(b, k, spec.dilation[axis]))
         index, rest = b.sdiv(distance, const(spec.stride[axis])), b.srem(distance, const(spec.stride[axis]))
-        inside = b.and_(
-            b.icmp_signed(">=", distance, const(0)), b.icmp_signed("<", index, const(spec.x.shape[1 + axis]))
-        )
+        length = const(spec.x.shape[2]) if axis else self.height
+        inside = b.and_(b.icmp_signed(">=", distance, const(0)), b.icmp_signed("<", index, length))
         before = b.block
         with b.if_then(b.and_(inside, b.icmp_signed("==", rest, const(0)))):
             moved = address(b, image, scale_index(b, index, spec.x.strides[1 + axis] * self.item))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import TYPES, address, const, operand, operands, repeat, scale_index
+from mavcg.kernels.builder.emit import TYPES, address, const, operand, operands, repeat, row_count, scale_index
 from mavcg.kernels.builder.lanes import load_vector, store_vector
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -28,8 +28,9 @@ class ConvTranspose2d(RowKernel):
 
     x, out: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height, width).
     pads: (top, left); bottom and right follow from the size of out. packed: weights are in the order of
-    tile.packed_phases, else [O, KH, KW, C/groups] as in the graph. Operands: x, weights, out, bias?. A row of work is a
-    row of output pixels.
+    tile.packed_phases, else [O, KH, KW, C/groups] as in the graph. counts_rows: True if an operand has the height of x
+    in a run, at most that of the view. Operands: x, weights, out, bias?, count?. A row of work is a row of output
+    pixels.
     """
 
     x: View
@@ -44,6 +45,7 @@ class ConvTranspose2d(RowKernel):
     packed: bool
     act: str
     act_args: tuple[float, ...]
+    counts_rows: bool = False
 
     @property
     def family(self) -> str:
@@ -100,6 +102,7 @@ class RowsOfPixels(ABC):
         self.item, self.lanes = spec.item_bytes, vector_lanes(machine, spec.x.dtype)
         self.x, self.w, self.out = operands(b, "x", "weights", "out")
         self.bias = operand(b, 3, "bias") if spec.bias else None
+        self.height = row_count(b, 3 + spec.bias) if spec.counts_rows else const(spec.x.shape[1])
         self.scratch = b.function.args[3]
         self.in_ch, self.out_ch = spec.x.shape[3] // spec.groups, spec.out.shape[3] // spec.groups
 
@@ -161,10 +164,10 @@ class Phases(RowsOfPixels):
     def fill(self, x: Value, row: Value, tap: Value) -> None:
         """Emit the copy of an image row into the scratch row of a tap, with zeros outside of the image."""
         b, spec = self.b, self.spec
-        _, height, width, channels = spec.x.shape
+        _, _, width, channels = spec.x.shape
         target = address(b, self.scratch, b.mul(tap, const(spec.columns * channels * self.item)))
         begin, end = (min(max(c - spec.first_column, 0), spec.columns) for c in (0, width))
-        inside = b.and_(b.icmp_signed(">=", row, const(0)), b.icmp_signed("<", row, const(height)))
+        inside = b.and_(b.icmp_signed(">=", row, const(0)), b.icmp_signed("<", row, self.height))
         with b.if_else(inside) as (there, absent):
             with there:
                 self.zero(target, 0, begin * channels)

@@ -40,7 +40,8 @@ class ResampleSpec(KernelSpec):
 
     nest: loops with strides of x without the axis, of index and weight (both dense), of out. length, step: length and
     stride of x along the axis, in elements. plain: there is one tap, of weight 1. dtype: of x and out; weights and sums
-    are f32. words: numbers of the nest, length and step that a run sets. Operands: x, index, weight, out, words.
+    are f32. words: numbers of the nest, length and step that a run sets; with such a length the tables are those of a
+    longer x, and an index behind the end of x is that of its last element. Operands: x, index, weight, out, words.
     """
 
     nest: Nest

@@ -94,8 +94,8 @@ def transpose_image(spec: Kernel) -> Kernel:
         elif field.name in ("kernel", "stride", "dilation"):
             changed[field.name] = value[::-1]
         elif field.name in ("pads", "count_pads"):
-            top, left, bottom, right = value
-            changed[field.name] = left, top, right, bottom
+            top, left, *others = value  # right and bottom, if the spec has them
+            changed[field.name] = left, top, *others[::-1]
     return replace(spec, **changed)
 
 

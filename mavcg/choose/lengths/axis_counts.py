@@ -9,6 +9,7 @@ length or in ceil mode, is found from these. For this their samples have to have
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import chain, combinations
 
 from mavcg.choose.lengths.samples import index_count
@@ -51,6 +52,8 @@ def distances(graph: Graph) -> tuple[int, ...]:
         stride = max(node.attr("stride")) if node.op in (*CONVOLUTIONS, *POOLS) else 1
         if node.op == "slice":
             stride = max(1, *node.attr("steps"))
+        if node.op == "resample":
+            stride = _resampled_by(node, graph.types).denominator
         found.update(before * remainder for remainder in range(1, min(stride, _MOST_REMAINDERS)))
         found.add(before * stride)
         steps.update(dict.fromkeys(node.outputs, before * stride))
@@ -149,7 +152,17 @@ def _choices(
         factor = node.attr("stride")[axis - 1]
         yield sum_of(product_of(factor, x[axis]), longest - factor * value_at(x[axis], samples[0].lengths))
         return
+    if node.op == "resample" and axis == node.attr("axis") and axis < len(x):
+        factor = _resampled_by(node, samples[0].types)
+        yield quotient_of(product_of(factor.numerator, x[axis]), factor.denominator)
     yield from _multiples(node, longest, samples, counts)
+
+
+def _resampled_by(node: Node, types: Mapping[str, TensorType]) -> Fraction:
+    """Return the factor by which a resampling makes an axis longer, of a small denominator."""
+    axis = node.attr("axis")
+    before, after = (types[name].shape[axis] for name in (node.inputs[0], node.output))
+    return Fraction(after, before).limit_denominator(_MOST_REMAINDERS)
 
 
 def _windows(

@@ -15,6 +15,7 @@ from mavcg.kernels.block_weights.spec import Lines, QuantizedBlocks
 from mavcg.kernels.builder.nest import Nest, NestKernel
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.transpose_phases import ConvTranspose2d
 from mavcg.kernels.conv.unpacked_matmul import MatMul
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.matmul import QMatMul
@@ -41,6 +42,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
     {
         ArgReduce: ("kept",),
         Conv2d: ("x", "out", "residual"),
+        ConvTranspose2d: ("x", "out"),
         CopySpec: ("nest",),
         Depthwise: ("x", "out", "residual"),
         ElementwiseSpec: ("nest",),
@@ -91,8 +93,6 @@ def _first_rows(long: KernelSpec, short: KernelSpec, most: int, length: int) -> 
         other = replace(other, x=replace(other.x, shape=(1, spec.x.shape[1], *other.x.shape[2:])))  # type: ignore[call-arg]
         resized = _resize(spec, most, length, ("out", "residual"))
     else:
-        if isinstance(spec, ResampleSpec) and isinstance(other, ResampleSpec):
-            other = replace(other, length=spec.length)  # of x; its tables have no index from the end
         resized = _resize(spec, most, length)
     inside = isinstance(spec, TransposeSpec) and spec.outer[:1] != (0,)
     whole = spec.rows % most == 0 and other.rows * most == spec.rows * length

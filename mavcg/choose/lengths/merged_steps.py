@@ -20,6 +20,7 @@ from mavcg.choose.lengths.samples import Lengths, dimensions_text, remedy_text
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.errors import MavcgError
 from mavcg.graph.counts import Count, Dimension, is_symbolic, product_of, value_at
+from mavcg.kernels.tensor.resample import ResampleSpec
 from mavcg.specs.kernel import Array, KernelSpec, Operand
 from mavcg.specs.packed_constant import PackedConstant
 
@@ -133,9 +134,12 @@ def check_operands(
 
     views: tensors whose places follow from the lengths.
     """
+    operands = list(a.operands)
+    if isinstance(b.spec, ResampleSpec) and isinstance(index := operands[1].constant, np.ndarray):
+        operands[1] = replace(operands[1], constant=np.minimum(index, b.spec.length - 1))  # as its kernel reads them
     same = len(a.operands) == len(b.operands) and all(
         (x.tensor in views and x.tensor == y.tensor and x == y) or _same_operand(x, y, most, other)
-        for x, y in zip(a.operands, b.operands, strict=False)
+        for x, y in zip(operands, b.operands, strict=False)
     )
     if not same:
         raise step_refusal(a, dimensions, "its constants change, or where its tensors lie in their buffers")

@@ -11,9 +11,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from mavcg.choose.lengths.first_rows import plain_spec
 from mavcg.graph.counts import Count, product_of, quotient_of, sum_of
 from mavcg.kernels.block_weights.spec import BlockProduct
 from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.conv.transpose_phases import ConvTranspose2d
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.int8.means import QMeanSpec
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
@@ -73,6 +75,18 @@ def _pool(long: Pool | QAvgPoolSpec, short: Pool | QAvgPoolSpec, most: int, leng
     return replace(long, counts_rows=True), True
 
 
+def _conv_transpose(long: ConvTranspose2d, short: ConvTranspose2d, most: int, length: int) -> _Merged | None:
+    """The height of an image, of which no row behind the last one is read."""
+    if (long.x.shape[:2], short.x.shape[:2]) != ((1, most), (1, length)):
+        return None
+    x, out = (
+        replace(view, shape=(1, like.shape[1], *view.shape[2:]))
+        for view, like in ((short.x, long.x), (short.out, long.out))
+    )
+    same = plain_spec(replace(short, x=x, out=out)) == plain_spec(long)
+    return (replace(long, counts_rows=True), True) if same else None
+
+
 def _border(long: PadBorder, short: PadBorder, most: int, length: int) -> _Merged | None:
     """A border after the last row; without one, the first rows are as those of all others."""
     at = long.axis
@@ -126,6 +140,7 @@ def per_index_of(long: int, short: int, most: int, length: int) -> int | None:
 _MERGES: Mapping[type[KernelSpec], _Merge] = MappingProxyType(
     {
         BlockProduct: _block_product,
+        ConvTranspose2d: _conv_transpose,
         DynamicRange: _dynamic_range,
         Extremes: partial(_nest, name="nest"),
         PadBorder: _border,

@@ -86,7 +86,10 @@ class GraphComparison:
         if any((names.get(x) if x else x) != y for x, y in pairs if x not in known[0] or y not in known[1]):
             return False
         for x, y in pairs:
-            if x in known[0] and y in known[1] and not _is_corner(known[0][x], known[1][y]):
+            table = known[0].get(x)
+            if table is not None and a.op == "resample" and x == a.inputs[1]:
+                table = np.minimum(table, graph.types[b.inputs[0]].shape[b.attr("axis")] - 1)
+            if table is not None and y in known[1] and not _is_corner(table, known[1][y]):
                 raise self.refusal(a, f"has another constant %{x} at {lengths_text(lengths)}")
         return True
 
