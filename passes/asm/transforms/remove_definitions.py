@@ -184,14 +184,14 @@ def _uses(lines: Sequence[str], words: Collection[str]) -> dict[str, list[int]]:
     return uses
 
 
-def _has_other_alias(index: "_Index", name: str, ours: Collection[str]) -> bool:
+def _has_other_alias(index: "_AssemblyIndex", name: str, ours: Collection[str]) -> bool:
     """True if an alias that stays in this object names the function's code."""
     return any(alias not in ours and not _LOCAL_ALIAS.search(alias) for alias in index.aliases.get(name, ()))
 
 
 @dataclass(frozen=True)
-class _Index:
-    """Where a text of assembly has what, read once for all functions.
+class _AssemblyIndex:
+    """The lines at which a text of assembly has labels, sizes and aliases, read once for all functions.
 
     labels: what lines begin with, up to a colon -> the first such line. named: word of a directive and the name after
     it -> lines, for .type and .size. ends: name -> lines that give it the size from its label on. aliases: value of
@@ -214,7 +214,7 @@ class _Index:
 
 
 @lru_cache(maxsize=1)
-def _index_of(text: str) -> _Index:
+def _index_of(text: str) -> _AssemblyIndex:
     lines = text.split("\n")
     labels: dict[str, int] = {}
     named: dict[tuple[str, str], list[int]] = {}
@@ -230,7 +230,7 @@ def _index_of(text: str) -> _Index:
                 ends.setdefault(about[2], []).append(number)
         elif (parts := _DIRECTIVE.match(line)) and parts[1] == "set":
             aliases.setdefault((parts[3] or "").strip(), []).append(parts[2])
-    return _Index(lines, labels, named, ends, aliases)
+    return _AssemblyIndex(lines, labels, named, ends, aliases)
 
 
 def _taken_groups(lines: Sequence[str], removed: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
