@@ -169,6 +169,11 @@ class KernelSpec(ABC):
         return False
 
     @property
+    def keeps_order(self) -> bool:
+        """True if LLVM's machine scheduler, which orders instructions for latency, makes the kernel spill more."""
+        return False
+
+    @property
     def disjoint_reads(self) -> bool:
         """True if no two rows of work read the same data."""
         return False

@@ -66,7 +66,7 @@ def compiled(nodes: Sequence[EmulatedNode], machine: Machine, folder: Path, emit
     specs = [*dict.fromkeys(step.spec for node in nodes for step in node.steps)]
     text = kernel_module(specs, machine, "tested", TARGET)
     out = folder / ("kernels.s" if emit == "asm" else "kernels.o")
-    compile_module(CodegenJob(text, TARGET, "test", opt_level="2", emit=emit, flags=kernel_flags(machine)), out)
+    compile_module(CodegenJob(text, TARGET, "test", opt_level="2", emit=emit, flags=kernel_flags(machine, specs)), out)
     return out
 
 

@@ -30,10 +30,11 @@ from mavcg.toolchain.target import Target
 KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
 # LLVM's machine scheduler moves more broadcasts of AVX-512 tiles to the beginning of a loop's iteration than there are
 # free registers: 3x3 filters over 3 channels spill and take 1.5 times as long on a Zen 4. Cores with AVX-512 reorder
-# instructions themselves. With 16 registers the scheduler's order is faster.
+# instructions themselves. With 16 registers the scheduler's order is faster, but for specs with `keeps_order`.
 UNSCHEDULED_FLAGS = ("-mllvm", "-enable-misched=false")
 # Time limit of a loop's schedule: a network has a hundred loops, most of which reach their best schedule in this time.
 HEURISTIC_SECONDS = 0.4
+AVX2_BYTES = 32  # of a vector
 UNPLANNED = TilePlan()  # no macro-tiles: each emitter uses its default, which suits all machines
 # Approximate time to emit and compile a kernel on one core of a server: with machine passes, with wide tiles, others.
 TUNED_KERNEL_MS, KERNEL_MS, GENERIC_KERNEL_MS = 250, 65, 40
@@ -43,9 +44,13 @@ KERNELS_PER_MODULE = 8
 OBJECT_NAME = "kernels.o"  # file name under which every module is compiled, as the object contains it
 
 
-def kernel_flags(machine: Machine) -> tuple[str, ...]:
-    """Return the compiler's flags for a core's kernels."""
-    return (*KERNEL_FLAGS, *UNSCHEDULED_FLAGS) if machine.vector_bytes == AVX512_BYTES else KERNEL_FLAGS
+def kernel_flags(machine: Machine, specs: Sequence[KernelSpec] = ()) -> tuple[str, ...]:
+    """Return the compiler's flags for a core's kernels. specs: those of the module, of which all keep their order, or
+    none."""
+    avx2 = machine.arch == "x86_64" and machine.vector_bytes == AVX2_BYTES
+    ordered = avx2 and any(spec.keeps_order for spec in specs)
+    unscheduled = ordered or machine.vector_bytes == AVX512_BYTES
+    return (*KERNEL_FLAGS, *UNSCHEDULED_FLAGS) if unscheduled else KERNEL_FLAGS
 
 
 def version_symbol(kernel: str, label: str) -> str:
@@ -174,12 +179,14 @@ def kernel_modules(
 ) -> "list[KernelModule]":
     """Return the modules that kernels are compiled in, those with machine passes first."""
     tuned = {core.name: core for core in cores if tuning.on and has_machine_passes(core)}
-    parts = module_parts(specs)
+    orders = ([spec for spec in specs if spec.keeps_order is ordered] for ordered in (False, True))
+    parts = [part for some in orders for part in module_parts(some)]
     modules = []
     for label in sorted(machines, key=lambda label: label not in tuned):
         action = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
-        settings = CodeSettings(target, tuned.get(label), tuning, action, kernel_flags(machines[label]))
         for number, part in enumerate(parts):
+            flags = kernel_flags(machines[label], part)
+            settings = CodeSettings(target, tuned.get(label), tuning, action, flags)
             modules.append(KernelModule(f"kernels-{label}-{number}", part, machines[label], label, plan, settings))
     return modules
 
