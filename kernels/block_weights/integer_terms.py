@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from mavcg.kernels.block_weights.packing import UNIT_BYTES, BlockFormat
 from mavcg.kernels.block_weights.spec import PAIR_TERMS
-from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, call_intrinsic, number
+from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, call_intrinsic, intrinsic, number
 from mavcg.kernels.builder.lanes import broadcast_lane, shuffle, splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.int8.micro_kernel import MADD, MADDUBS
@@ -177,6 +177,8 @@ class IntegerTerms:
             product = call_intrinsic(
                 b, f"llvm.x86.{MADDUBS[self.lanes]}", ir.VectorType(I16, 2 * self.lanes), numbers, x
             )
+            # Saturating, though no sum is too large: of plain additions LLVM makes a tree, which needs more registers.
+            return product if total is None else intrinsic(b, "sadd.sat", [total, product])
         else:
             wide = ir.VectorType(I16, 4 * self.lanes)
             product = b.mul(b.sext(numbers, wide), b.sext(x, wide))

@@ -144,7 +144,7 @@ class BlockProduct(KernelSpec):
 
     @property
     def keeps_order(self) -> bool:
-        # With AVX2, of 4 lines and a block of 32 numbers of 4 bits it makes 321 instructions of 289.
+        # With AVX2, of 4 lines and a block of 32 numbers of 4 bits it makes 321 instructions of 264.
         return self.quantize
 
     @property
