@@ -77,8 +77,8 @@ class TfliteTensor:
 
     @property
     def packed(self) -> bool:
-        """True for a constant of quantised numbers of 4 bits, or with scales of blocks, which kernels read packed."""
-        return self.eight_bit and (self.kind == "int4" or bool(self.quant and self.quant.block))
+        """True for a constant of numbers of 4 or 2 bits, or with scales of blocks, which kernels read packed."""
+        return self.eight_bit and (self.kind in ("int4", "int2") or bool(self.quant and self.quant.block))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,8 @@ from mavcg.importers.tflite_tables import TfliteTables
 from mavcg.reference.block_weights import unpack_signed_bits
 
 MOST_RANK = 16
-# TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, ...; constants of int4 are
-# i8
+# TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, ...; constants of int4
+# and int2 are i8
 DTYPE_NAMES: Mapping[int, str] = {
     0: "f32",
     1: "f16",
@@ -37,7 +37,7 @@ DTYPE_NAMES: Mapping[int, str] = {
     15: "u32",
     16: "u16",
 }
-_INT4 = 17  # TensorType
+_FEW_BITS: Mapping[int, tuple[str, int]] = {17: ("int4", 4), 19: ("int2", 2)}  # TensorType -> name, bits
 _BLOCKWISE = 2  # QuantizationDetails
 _SCALES, _ZERO_POINTS, _BLOCK_SIZE = 4, 6, 8  # places of the fields in the table's index
 
@@ -49,6 +49,7 @@ def read_tensor(file: TfliteTables, table: Any, i: int, buffers: list[memoryview
     number = table.Type()
     dtype = DTYPE_NAMES.get(number, "")
     kinds = {value: key for key, value in vars(file.tflite.TensorType).items() if not key.startswith("_")}
+    kinds |= {value: kind for value, (kind, _) in _FEW_BITS.items()}
     shape, signature = file.ints(table, "Shape"), file.ints(table, "ShapeSignature")
     if len(shape) > MOST_RANK:
         raise file.fail(f"{len(shape)} dimensions; at most {MOST_RANK} are read")
@@ -58,8 +59,8 @@ def read_tensor(file: TfliteTables, table: Any, i: int, buffers: list[memoryview
     if table.Buffer() >= len(buffers):
         raise file.fail(f"refers to buffer {table.Buffer()}, but there are {len(buffers)}")
     raw, sparsity = buffers[table.Buffer()], table.Sparsity()
-    if number == _INT4 and len(raw) and sparsity is None:
-        dtype, raw = "i8", _unpack(file, raw, shape)
+    if number in _FEW_BITS and len(raw) and sparsity is None:
+        dtype, raw = "i8", _unpack(file, raw, shape, *_FEW_BITS[number])
     return TfliteTensor(
         i,
         name,
@@ -85,13 +86,14 @@ def _sparse(file: TfliteTables, raw: memoryview, dtype: str, sparsity: Any) -> S
     return SparseData(layout, _constant(file, raw, dtype, (len(raw) // DTYPES[dtype].itemsize,)))
 
 
-def _unpack(file: TfliteTables, raw: memoryview, shape: tuple[int, ...]) -> memoryview:
-    """Return numbers of 4 bits in a byte each."""
+def _unpack(file: TfliteTables, raw: memoryview, shape: tuple[int, ...], kind: str, bits: int) -> memoryview:
+    """Return numbers of few bits in a byte each."""
     count = math.prod(shape)
-    if len(raw) != (count + 1) // 2:
-        raise file.fail(f"int4{list(shape)} takes {(count + 1) // 2} bytes; its buffer has {len(raw)}")
+    size = -(-count * bits // 8)
+    if len(raw) != size:
+        raise file.fail(f"{kind}{list(shape)} takes {size} bytes; its buffer has {len(raw)}")
     file.take(count)
-    return memoryview(unpack_signed_bits(np.frombuffer(raw, np.uint8), 4, count).tobytes())
+    return memoryview(unpack_signed_bits(np.frombuffer(raw, np.uint8), bits, count).tobytes())
 
 
 def _constant(file: TfliteTables, raw: memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
@@ -167,7 +169,7 @@ def with_blocks(
     positive f16 constants, one for each block, and zero points other than 0.
     """
     if tensor.data is None or tensor.dtype != "i8":
-        raise fail(f"it is {tensor.kind} with scales of blocks; constants of int4 and int8 may have them")
+        raise fail(f"it is {tensor.kind} with scales of blocks; constants of int2, int4 and int8 may have them")
     depth = tensor.shape[-1] if tensor.shape else 0
     if blocks.size < 1 or not depth or depth % blocks.size:
         raise fail(f"blocks of {blocks.size} do not divide the last dimension of {list(tensor.shape)}")

@@ -25,6 +25,7 @@ _TYPES = {
     "i16": "INT16",
     "i8": "INT8",
     "i4": "INT4",
+    "i2": "INT2",
     "resource": "RESOURCE",
     "f64": "FLOAT64",
 }
@@ -88,12 +89,13 @@ class Writer:
         names = {d: n for n, d in DTYPES.items()}
         return self.tensor(values.shape, names[np.dtype(kind)], scale, zero, axis, data=values.astype(kind))
 
-    def four_bit(self, numbers: Array, scale: Any, block: int = 0, zeros: int = -1) -> int:
-        """A constant of int4 with a scale for each row, or, in f16, for each `block` of one; zeros: their tensor."""
-        flat = (numbers.reshape(-1) & 15).astype(np.uint8)
-        flat = np.append(flat, np.zeros(flat.size % 2, np.uint8))
-        packed = flat[0::2] | flat[1::2] << 4
-        index = self.tensor(numbers.shape, "i4", None if block else scale, data=packed)
+    def four_bit(self, numbers: Array, scale: Any, block: int = 0, zeros: int = -1, bits: int = 4) -> int:
+        """A constant of int4 with a scale for each row, or, in f16, for each `block` of one; zeros: their tensor. bits:
+        2 for int2."""
+        flat = (numbers.reshape(-1) & (1 << bits) - 1).astype(np.uint8)
+        flat = np.append(flat, np.zeros(-flat.size % (8 // bits), np.uint8)).reshape(-1, 8 // bits)
+        packed = np.bitwise_or.reduce(flat << np.arange(0, 8, bits, dtype=np.uint8), axis=1).astype(np.uint8)
+        index = self.tensor(numbers.shape, f"i{bits}", None if block else scale, data=packed)
         if block:
             quantization = self.graph.tensors[index].quantization = schema.QuantizationParametersT()
             quantization.detailsType = schema.QuantizationDetails.BlockwiseQuantization

@@ -55,6 +55,22 @@ def test_fully_connected(writer: Writer, check: Any, block: int, depth: int) -> 
     assert np.abs(ours - theirs).max() <= OF_EIGHT_BITS * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("depth", [96, 37])
+def test_two_bits(writer: Writer, check: Any, depth: int) -> None:
+    """As those of 4 bits: near LiteRT's results, and near the exact ones."""
+    numbers, scales = np.random.default_rng(1).integers(-2, 2, (7, depth)).astype(np.int8), scales_of(7)
+    inputs = [writer.input((3, depth)), writer.four_bit(numbers, scales, bits=2)]
+    data = writer.bytes(writer.op("FULLY_CONNECTED", inputs, options="FullyConnectedOptions"))
+    graph = check.load(data)
+    (product,) = (n for n in graph.nodes if n.op == "block_matmul")
+    assert product.attr("bits") == 2
+    x = np.random.default_rng(3).standard_normal((3, depth)).astype(np.float32)
+    exact = x @ real(numbers, scales, 0).T
+    (ours,), (theirs,) = run(graph, x), litert(data, [x])
+    for made in (ours, theirs):
+        assert np.abs(made - exact).max() <= OF_EIGHT_BITS / 2 * np.abs(exact).max()
+
+
 def test_after_dequantize_the_input_stays_f32(writer: Writer, check: Any) -> None:
     numbers, scales = numbers_of(8, 64), scales_of(1)
     w = writer.op("DEQUANTIZE", [writer.four_bit(numbers, scales)], shape=())
