@@ -15,7 +15,8 @@ class DropInPart:
     """A subgraph of a library in one size.
 
     fingerprint: digest of the subgraph, which the node of an ONNX model contains too. nodes, inputs, outputs: for a
-    TFLite file, indices of operators, and of the tensors that are the program's arguments. op: name of the operator in
+    TFLite file, indices of operators, and of the tensors that are the program's arguments. graph: number of their
+    subgraph among DropInFile.graphs. op: name of the operator in
     the user's model; the program's name if it is empty. size: index of the size; sizes of one operator follow one
     another. input_names, output_names: values of the ONNX model.
     """
@@ -29,6 +30,7 @@ class DropInPart:
     size: int = 0
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    graph: int = 0
 
     @property
     def name(self) -> str:
@@ -37,16 +39,25 @@ class DropInPart:
 
 
 @dataclass(frozen=True)
-class DropInFile:
-    """A TFLite file as a delegate recognises it.
+class DropInGraph:
+    """A subgraph of a TFLite file as a delegate recognises it.
 
-    nodes: number of its operators. anchor_tensor, anchor_offset: a constant, and the offset of its data in the file.
+    nodes: number of its operators. anchor_tensor, anchor_offset: a constant that no other subgraph has at this index,
+    and the offset of its data in the file. number: of the subgraph in the file.
     """
 
-    data: bytes
     nodes: int
     anchor_tensor: int
     anchor_offset: int
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class DropInFile:
+    """A TFLite file as a delegate recognises it. graphs: the main subgraph, then those that control flow runs."""
+
+    data: bytes
+    graphs: tuple[DropInGraph, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ class ModelFile:
     digest: bytes
 
 
-NO_FILE = DropInFile(b"", -1, -1, 0)
+NO_FILE = DropInFile(b"", (DropInGraph(-1, -1, 0),))
 DIGEST_BYTES = 32  # of BLAKE2b; as in csrc/drop_in.h
 
 
@@ -81,6 +92,7 @@ def parts_text(
         "PARTS": len(parts),
         "OPS": len(ops),
         "MODEL_FILES": len(model_files),
+        "GRAPHS": len(file.graphs),
         "MAX_INPUTS": max(len(part.program.inputs) for part in parts),
         "MAX_OUTPUTS": max(len(part.program.outputs) for part in parts),
     }
@@ -128,8 +140,8 @@ def _part_declarations(parts: Sequence[DropInPart]) -> list[str]:
 def _part_rows(parts: Sequence[DropInPart]) -> list[str]:
     """Return the lines of drop_in_parts."""
     return [
-        f"    {{{c_string(part.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {part.size}, {len(part.nodes)}, "
-        f"part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},\n"
+        f"    {{{c_string(part.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {part.size}, {part.graph}, "
+        f"{len(part.nodes)}, part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},\n"
         for i, part in enumerate(parts)
     ]
 
@@ -146,9 +158,13 @@ def _model_files_text(model_files: Sequence[ModelFile]) -> str:
 def _file_text(file: DropInFile) -> str:
     """Return the description of a TFLite file, with the digest by which a delegate recognises it."""
     digest = hashlib.blake2b(file.data, digest_size=DIGEST_BYTES).digest()
+    graphs = "".join(
+        f"    {{{graph.anchor_offset}u, {graph.nodes}, {graph.anchor_tensor}, {graph.number}}},\n"
+        for graph in file.graphs
+    )
     return (
-        f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {file.anchor_offset}u, {file.nodes}, "
-        f"{file.anchor_tensor}, {{{', '.join(map(str, digest))}}}}};\n"
+        f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {{{', '.join(map(str, digest))}}}}};\n"
+        f"static const struct drop_in_graph drop_in_graphs[] = {{\n{graphs}}};\n"
     )
 
 

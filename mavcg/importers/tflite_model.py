@@ -100,7 +100,8 @@ class TfliteModel:
     """The operators and tensors of a file's main subgraph.
 
     inputs, outputs: indices of tensors. subgraphs: number in the file; the others are bodies of control flow, or
-    further signatures. shared: indices of tensors whose buffer a tensor of the same index in another subgraph has too.
+    further signatures. shared: indices of tensors whose buffer a tensor of the same index in another subgraph has too;
+    of a body None if the file has too many to compare.
     bodies: the subgraphs that operators of the file run, by number.
     """
 
@@ -110,7 +111,7 @@ class TfliteModel:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     subgraphs: int = 1
-    shared: frozenset[int] = frozenset()
+    shared: frozenset[int] | None = frozenset()
     bodies: "Mapping[int, TfliteModel]" = field(default_factory=dict)
 
     def label(self, operator: TfliteOperator) -> str:

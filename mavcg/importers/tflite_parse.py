@@ -79,6 +79,8 @@ class _ModelReader(TfliteTables):
             body = read(number)
             waiting += _runs(body)
             bodies[number] = replace(body, bodies=bodies)
+        for number, body in bodies.items():
+            bodies[number] = replace(body, shared=self.shared_with_others(model, number, len(bodies)))
         return bodies
 
     def subgraph(self, model: Any, number: int, codes: list[str], buffers: list[memoryview]) -> TfliteModel:
@@ -123,6 +125,24 @@ class _ModelReader(TfliteTables):
                 raise self.fail(f"the subgraphs have more than {MOST_COMPARED} tensors")
             shared |= {i for i in range(both) if main.Tensors(i).Buffer() == other.Tensors(i).Buffer()}
         return frozenset(shared)
+
+    def shared_with_others(self, model: Any, number: int, bodies: int) -> frozenset[int] | None:
+        """Return the indices of tensors that have one buffer in a body and in any other subgraph of the file.
+
+        bodies: number of bodies that are compared. The result is None if all together have too many tensors.
+        """
+        if bodies * model.SubgraphsLength() > MOST_COMPARED:  # of a hostile file, all without tensors
+            return None
+        own = [model.Subgraphs(number).Tensors(i).Buffer() for i in range(model.Subgraphs(number).TensorsLength())]
+        others = [model.Subgraphs(other) for other in range(model.SubgraphsLength()) if other != number]
+        if bodies * sum(min(len(own), other.TensorsLength()) for other in others) > MOST_COMPARED:
+            return None
+        return frozenset(
+            i
+            for other in others
+            for i in range(min(len(own), other.TensorsLength()))
+            if other.Tensors(i).Buffer() == own[i]
+        )
 
     def check_indices(self, indices: tuple[int, ...], least: int, tensors: int) -> None:
         for index in indices:

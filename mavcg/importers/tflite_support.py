@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from mavcg.importers.limits import COUNTED, NO_TYPE, reason
 from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_file import TfliteImport, needed_operators
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator
-from mavcg.importers.tflite_parse import parse_model, read_file
+from mavcg.importers.tflite_parse import RUNS, parse_model, read_file
 from mavcg.importers.value import Value
 
 
@@ -41,13 +41,14 @@ class TfliteSupport:
     """A file with the support of each of its operators.
 
     model: its tensors have shapes inferred from the inputs'. data: the file's bytes. anchor: None if no constant is
-    stored in the file as it is used.
+    stored in the file as it is used, in this subgraph alone. number: of the subgraph in the file.
     """
 
     model: TfliteModel
     data: bytes
     operators: tuple[OperatorSupport, ...]
     anchor: Anchor | None
+    number: int = 0
 
 
 def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> TfliteSupport:
@@ -67,6 +68,38 @@ def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPr
         raise
     tensors = tuple(replace(tensor, shape=shape_of.get(tensor.index, tensor.shape)) for tensor in model.tensors)
     return TfliteSupport(replace(model, tensors=tensors), data, operators, _anchor(model, data))
+
+
+def body_supports(support: TfliteSupport) -> tuple[TfliteSupport, ...]:
+    """Try to import every operator of the subgraphs that IF and WHILE of a file run, and of those that these run.
+
+    Their inputs have the shapes of the file. A subgraph that cannot be read is left out; its runtime will say why.
+    """
+    found: dict[int, TfliteSupport | None] = {}
+    waiting = list(_flow_bodies(support.model))
+    while waiting:
+        number = waiting.pop(0)
+        if number in found or number not in support.model.bodies:
+            continue
+        body = support.model.bodies[number]
+        body = replace(body, tensors=tuple(replace(tensor, free=()) for tensor in body.tensors))
+        waiting += _flow_bodies(body)
+        try:
+            operators, shape_of = _try_operators(body, {})
+        except MavcgError:
+            found[number] = None
+            continue
+        tensors = tuple(replace(tensor, shape=shape_of.get(tensor.index, tensor.shape)) for tensor in body.tensors)
+        model = replace(body, tensors=tensors)
+        found[number] = TfliteSupport(model, support.data, operators, _anchor(body, support.data), number)
+    return tuple(each for each in found.values() if each is not None)
+
+
+def _flow_bodies(model: TfliteModel) -> Iterator[int]:
+    """Yield the numbers of the subgraphs that a subgraph's control flow runs, in the order of the operators."""
+    for operator in model.operators:
+        for option in RUNS[operator.op] if operator.op in CONTROL else ():
+            yield operator.options.get(option, 0)
 
 
 def _try_operators(
@@ -139,7 +172,9 @@ def part_graph(
 
 
 def _anchor(model: TfliteModel, data: bytes) -> Anchor | None:
-    """Return the first constant that is a view of the file's bytes, not a copy, and locates the main subgraph alone."""
+    """Return the first constant that is a view of the file's bytes, not a copy, and locates this subgraph alone."""
+    if model.shared is None:
+        return None
     start = int(np.frombuffer(data, np.uint8).ctypes.data)
     for tensor in model.tensors:
         if tensor.data is not None and tensor.data.size and tensor.index not in model.shared:

@@ -32,7 +32,7 @@ class ProgramEntry:
     """A program to be linked: the model, or a subgraph, in one size.
 
     plan: after the stages CHOOSE, or lower_for_lengths with a bounded dimension. The others describe a subgraph.
-    fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size, input_names, output_names: as in
+    fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size, input_names, output_names, graph: as in
     DropInPart. size_of_request: number of the size among the requested ones. plan_nodes: positions in the model.
     """
 
@@ -47,6 +47,7 @@ class ProgramEntry:
     plan_nodes: tuple[int, ...] = ()
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    graph: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ def _drop_in_part(program: Program, entry: ProgramEntry) -> DropInPart:
         entry.size,
         entry.input_names,
         entry.output_names,
+        entry.graph,
     )
 
 

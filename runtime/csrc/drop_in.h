@@ -8,12 +8,12 @@
 
 /* A subgraph in one size. name: the operator that stands for the subgraph in an ONNX model. fingerprint: digest of the
  * subgraph, which the model's node carries too. table: functions of its engine. size: number of the size, from 0.
- * nodes, inputs, outputs (TFLite only): ascending positions of its operators in the file, and the tensors that are the
+ * graph: number of the graph in drop_in_graphs that has its nodes. nodes, inputs, outputs (TFLite only): ascending positions of its operators in the file, and the tensors that are the
  * engine's arguments. */
 struct drop_in_part {
     const char *name, *fingerprint;
     const mavcg_model_table *table;
-    uint32_t size, node_count;
+    uint32_t size, graph, node_count;
     const int32_t *nodes, *inputs, *outputs;
 };
 
@@ -26,12 +26,17 @@ struct drop_in_op {
 
 enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512, MAX_RANK = 16 };
 
-/* A TFLite file: its size in bytes, its BLAKE2b digest, its number of operators, and an anchor constant, given as
- * tensor number and file offset of its data. */
+/* A TFLite file: its size in bytes and its BLAKE2b digest. */
 struct drop_in_file {
-    uint64_t bytes, anchor_offset;
-    int32_t nodes, anchor_tensor;
+    uint64_t bytes;
     uint8_t digest[DIGEST_BYTES];
+};
+
+/* A graph of a TFLite file, the main one first: its number of operators, its number in the file, and an anchor constant
+ * that no other graph has, given as tensor number and file offset of its data. */
+struct drop_in_graph {
+    uint64_t anchor_offset;
+    int32_t nodes, anchor_tensor, number;
 };
 
 /* The file of an ONNX model, or a file of its external data. location: its path relative to the model's folder. */

@@ -58,16 +58,23 @@ static bool digest_memory(struct copier *copier, uintptr_t start, uint8_t digest
     return true;
 }
 
-MAVCG_PRIVATE bool is_own_file(const tflite_context *context) {
-    if (drop_in_file.anchor_tensor < 0 || (size_t)drop_in_file.anchor_tensor >= context->tensors_size) return false;
-    const tflite_tensor *anchor = &context->tensors[drop_in_file.anchor_tensor];
+/* True if memory from `start` on begins as a TFLite file does: what another graph's constant locates seldom does. */
+static bool begins_file(struct copier *copier, uintptr_t start) {
+    char head[8];
+    return copy_memory(copier, head, start, sizeof head) && !memcmp(head + 4, "TFL3", 4);
+}
+
+MAVCG_PRIVATE bool is_own_graph(const tflite_context *context, const struct drop_in_graph *graph) {
+    if (graph->anchor_tensor < 0 || (size_t)graph->anchor_tensor >= context->tensors_size) return false;
+    const tflite_tensor *anchor = &context->tensors[graph->anchor_tensor];
     if (anchor->allocation_type != TFLITE_MMAP_RO || !anchor->data) return false;
-    uintptr_t start = (uintptr_t)anchor->data - drop_in_file.anchor_offset;
+    uintptr_t start = (uintptr_t)anchor->data - graph->anchor_offset;
     if (start > (uintptr_t)anchor->data) return false;
     uint8_t digest[BLAKE2B_DIGEST];
     struct copier copier = {{-1, -1}};
     int before = errno;
-    bool own = digest_memory(&copier, start, digest) && !memcmp(digest, drop_in_file.digest, sizeof digest);
+    bool own = begins_file(&copier, start) && digest_memory(&copier, start, digest) &&
+               !memcmp(digest, drop_in_file.digest, sizeof digest);
     for (int i = 0; i < 2; i++)
         if (copier.pipe[i] >= 0) close(copier.pipe[i]);
     errno = before;

@@ -7,6 +7,7 @@
 #include "internal.h"
 #include "part_contexts.h"
 #include "tflite_api.h"
+#include "tflite_file.h"
 
 struct part_kernel {
     const struct drop_in_part *part;
@@ -81,22 +82,40 @@ MAVCG_PRIVATE bool fits_part(const tflite_context *context, const struct drop_in
            fits_tensors(context, part->outputs, table->outputs, table->output_count);
 }
 
+/* Return the part that has these nodes and fits the graph's shapes; of several graphs' parts, that of this graph. NULL:
+ * there is none. */
+static const struct drop_in_part *find_part(const tflite_context *context, const tflite_ints *nodes) {
+    const struct drop_in_part *found = NULL;
+    bool ambiguous = false;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        const struct drop_in_part *part = &drop_in_parts[i];
+        if (!is_part(part, nodes) || !fits_part(context, part)) continue;
+        ambiguous |= found && found->graph != part->graph;
+        if (!found) found = part;
+    }
+    if (!ambiguous) return found;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        const struct drop_in_part *part = &drop_in_parts[i];
+        if (is_part(part, nodes) && fits_part(context, part) && is_own_graph(context, &drop_in_graphs[part->graph]))
+            return part;
+    }
+    return NULL;
+}
+
 static void *init_kernel(tflite_context *context, const char *buffer, size_t length) {
     const tflite_delegate_params *params = (const tflite_delegate_params *)(const void *)buffer;
+    const struct drop_in_part *part = find_part(context, params->nodes_to_replace);
     (void)length; /* 0 for delegate kernels */
-    for (uint32_t i = 0; i < PARTS; i++) {
-        if (!is_part(&drop_in_parts[i], params->nodes_to_replace) || !fits_part(context, &drop_in_parts[i])) continue;
-        struct part_kernel *made = calloc(1, sizeof *made);
-        int threads = ((const struct own_delegate *)params->delegate)->threads, status = MAVCG_ERROR_MEMORY;
-        if (made) {
-            made->part = &drop_in_parts[i];
-            status = create_contexts(&made->contexts, made->part->table, threads, true);
-        }
-        if (!status) return made;
-        context->report_error(context, "mavcg: %s: %s", drop_in_parts[i].name,
-                              drop_in_parts[i].table->error_text(status));
-        free(made);
+    if (!part) return NULL;
+    struct part_kernel *made = calloc(1, sizeof *made);
+    int threads = ((const struct own_delegate *)params->delegate)->threads, status = MAVCG_ERROR_MEMORY;
+    if (made) {
+        made->part = part;
+        status = create_contexts(&made->contexts, part->table, threads, true);
     }
+    if (!status) return made;
+    context->report_error(context, "mavcg: %s: %s", part->name, part->table->error_text(status));
+    free(made);
     return NULL;
 }
 
