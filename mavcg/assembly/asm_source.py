@@ -12,6 +12,8 @@ from pathlib import Path
 
 from mavcg.assembly.repetitions import EXPANDED_LINES, check_repetitions, too_long
 from mavcg.errors import MavcgError, ToolError
+from mavcg.files.bounded_read import read_bounded
+from mavcg.files.decode import MOST_BYTES
 from mavcg.files.scratch import scratch_folder
 from mavcg.objects.elf import open_elf
 from mavcg.toolchain.zig import run_tool, zig_command
@@ -112,7 +114,7 @@ def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSo
     Raises: MavcgError with file, line and column if the file does not preprocess or is not text.
     """
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, MOST_BYTES)
     except OSError as error:
         raise MavcgError(f"{path}: {error.strerror}; name an assembly file") from error
     if b"\0" in content:

@@ -105,6 +105,11 @@ def run(arguments: Sequence[str], confine: Callable[[str, Mapping[str, Any]], No
             raise
         say_error(error)
         return EXIT_BAD_INPUT
+    except MemoryError:
+        if show_tracebacks():
+            raise
+        say("more memory is needed than the system gives; end other programs, or take a smaller input")
+        return EXIT_BAD_INPUT
     except OSError as error:  # a full disk, a folder without permission
         if show_tracebacks():
             raise

@@ -122,8 +122,9 @@ def enforce_limits(limits: ResourceLimits, product: str) -> Iterator[LimitedProg
             yield progress
         except MemoryError as error:
             node = _node_of_traceback(error)
+            size = f" ({error})" if str(error) else ""
             raise MavcgError(
-                f"{product}: {_stage(progress, node)}: more memory is needed than is available ({error}); "
+                f"{product}: {_stage(progress, node)}: more memory is needed than is available{size}; "
                 f"{_remedy('memory')}"
             ) from error
         finally:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 import msgspec
 
 from mavcg.errors import MavcgError
+from mavcg.files.bounded_read import read_bounded
 from mavcg.files.file_types import (
     TABLES,
     example_of,
@@ -127,9 +128,8 @@ def toml_document(text: str, where: str, remedy: str = "correct it", error: type
 def read_text(path: Path, remedy: str, error: type[MavcgError] = MavcgError) -> str:
     """Return the text of a UTF-8 file. remedy: for errors. Raises: `error` for one that cannot be read, or is large."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise error(f"{path}: has more than {MOST_BYTES >> 20} MiB; {remedy}")
-        return path.read_text(encoding="utf-8-sig")  # Windows editors begin a file with a mark
+        text = read_bounded(path, MOST_BYTES).decode("utf-8-sig")  # Windows editors begin a file with a mark
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as fault:
         raise error(f"{path}: cannot be read (not UTF-8 text, byte {fault.start}); {remedy}") from None
     except (OSError, ValueError) as fault:  # a path with a null character is a ValueError

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mavcg.errors import MavcgError
+from mavcg.files.bounded_read import read_bounded
 from mavcg.graph import Graph, TensorType, fresh_names
 from mavcg.importers.caffe_block import CaffeError
 from mavcg.importers.caffe_net import CaffeLayer, CaffeNet, name_text, read_net, shape_of
@@ -67,11 +68,9 @@ def _one_line(error: MavcgError) -> str:
 
 def _text(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, _LARGEST_TEXT)
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a prototxt") from error
-    if len(data) > _LARGEST_TEXT:
-        raise MavcgError(f"{path}: {len(data)} bytes; a prototxt has at most {_LARGEST_TEXT}")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError, import_problem
+from mavcg.files.bounded_read import read_bounded
 from mavcg.graph import Array
+from mavcg.importers.limits import MOST_FILE_BYTES
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MOST_DIMS = 32  # kMaxBlobAxes of Caffe
@@ -42,7 +44,7 @@ def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
     Raises: MavcgError for a file that cannot be read, is of another format, or is damaged.
     """
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MOST_FILE_BYTES)
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a .caffemodel file") from error
     if not data:

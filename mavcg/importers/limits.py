@@ -7,6 +7,8 @@ from mavcg.errors import MavcgError
 LARGEST_BYTES = 1 << 29  # maximum bytes of a tensor that the import evaluates
 MOST_BYTES = 1 << 31  # maximum bytes of all tensors that the import evaluates
 LARGEST_TENSOR_BYTES = 1 << 31  # maximum bytes of a tensor at run time
+# Of a model's or its weights' file: offsets in it have 32 bits, and protobuf's sizes 31.
+MOST_FILE_BYTES = 1 << 32
 MOST_NODES = 200_000  # maximum nodes of a graph, once functions are expanded
 MOST_UNROLLED = 1024  # maximum iterations of one loop that is unrolled; each is about as many nodes as its body has
 DEEPEST = 32  # maximum nesting of functions, branches and control flow

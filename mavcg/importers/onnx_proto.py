@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mavcg.errors import MavcgError, import_problem
+from mavcg.files.bounded_read import read_bounded
 from mavcg.graph import Array
-from mavcg.importers.limits import Unsupported
+from mavcg.importers.limits import MOST_FILE_BYTES, Unsupported
 from mavcg.importers.onnx_narrow import BY_NUMBER, packed_bytes, unpack_elements
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MOST_FILE_BYTES)
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an ONNX file") from error
     model = onnx.ModelProto()

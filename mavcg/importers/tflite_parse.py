@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.files.bounded_read import read_bounded
+from mavcg.importers.limits import MOST_FILE_BYTES
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, shorten_name
 from mavcg.importers.tflite_tables import DAMAGE, TfliteTables
 from mavcg.importers.tflite_tensors import read_blocks, read_tensor, with_blocks
@@ -207,6 +209,6 @@ def _runs(model: TfliteModel) -> Iterator[int]:
 def read_file(path: Path) -> bytes:
     """Return the bytes of a file. Raises: MavcgError if it cannot be read."""
     try:
-        return path.read_bytes()
+        return read_bounded(path, MOST_FILE_BYTES)
     except OSError as error:
         raise MavcgError(f"cannot be read ({error.strerror}); name a TFLite file") from error

@@ -16,6 +16,7 @@ from mavcg.accelerators.image.program import AccelProgram, description, from_des
 from mavcg.accelerators.isa.encoding import decode_program, encode_program
 from mavcg.accelerators.isa.instruction import AccelInstruction, Origin
 from mavcg.errors import MavcgError
+from mavcg.files.bounded_read import read_bounded
 from mavcg.files.decode import json_document
 from mavcg.files.whole_file import write_whole
 
@@ -158,10 +159,7 @@ def _symbols(program: AccelProgram) -> tuple[bytes, bytes]:
 def read_elf(path: Path) -> AccelProgram:
     """Return the program in a file. Raises: MavcgError naming file, section and value."""
     try:
-        size = path.stat().st_size
-        if size > MOST_FILE_BYTES:
-            raise MavcgError(f"{path}: has {size} bytes; a program may have at most {MOST_FILE_BYTES}")
-        content = path.read_bytes()
+        content = read_bounded(path, MOST_FILE_BYTES)
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
     return parse_elf(content, str(path))

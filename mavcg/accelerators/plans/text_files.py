@@ -12,6 +12,8 @@ from mavcg.accelerators.plans.text.parser import parse_plans
 from mavcg.accelerators.plans.text.plan import TextPlan
 from mavcg.accelerators.plans.text.verify import verify_plan
 from mavcg.errors import MavcgError
+from mavcg.files.bounded_read import read_bounded
+from mavcg.files.decode import MOST_BYTES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +27,7 @@ def read_plans(path: Path) -> tuple[TextPlan, ...]:
     Raises: MavcgError, naming the line, for a file that cannot be read or does not parse.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path, MOST_BYTES).decode().replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise MavcgError(f"{path}: cannot be read ({why}); name a file that --emit-ir wrote") from error

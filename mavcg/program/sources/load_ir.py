@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from mavcg.errors import MavcgError
+from mavcg.files.bounded_read import read_bounded
 from mavcg.files.child_python import python_command
+from mavcg.files.decode import MOST_BYTES
 from mavcg.files.scratch import scratch_folder
 from mavcg.program.sources import parse_child
 from mavcg.program.sources.to_ir import IrModule
@@ -30,7 +32,7 @@ def load_ir(path: Path) -> IrModule:
     Raises: MavcgError for a file that is not IR (with its kind), truncated, of another LLVM, or invalid.
     """
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MOST_BYTES)
     except OSError as error:
         raise MavcgError(f"{path}: {error.strerror}; name a .ll or .bc file") from error
     if not data.strip(b"\0 \t\r\n"):

@@ -125,6 +125,19 @@ def test_what_the_system_refuses_is_no_traceback(mavcg: Any, monkeypatch: pytest
     assert ended.stderr == "mavcg: /tmp/x.o: No space left on device; make room\n"
 
 
+def test_a_lack_of_memory_is_no_traceback(mavcg: Any, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, most_bytes: int) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr("mavcg.importers.tflite_parse.read_bounded", fail)
+    (here / "net.tflite").write_bytes(b"\x1c\0\0\0TFL3")
+    ended = mavcg("estimate", "net.tflite", "--board", "rk3588")
+    assert ended.status == 2
+    assert ended.stderr == (
+        "mavcg: more memory is needed than the system gives; end other programs, or take a smaller input\n"
+    )
+
+
 def test_a_fault_of_ours_is_exit_code_1() -> None:
     code = "import mavcg.profiles.load as i; i.load_cores = lambda *_: 1 / 0; from mavcg.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "cores", "cortex-a55"], capture_output=True, text=True)
