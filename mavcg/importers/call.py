@@ -10,7 +10,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.emitter import Emitter
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_INTS, UnsupportedOp
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_INTS, UnsupportedOp, problem
 from mavcg.importers.value import Value, constant
 
 
@@ -24,6 +24,7 @@ class KnownAtBuild:
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 _Value = TypeVar("_Value", bound=Value | None)
+_Result = TypeVar("_Result")
 _ATTRIBUTE = "known_at_build"
 
 
@@ -111,6 +112,16 @@ class NodeCall:
     def not_known(self, i: int, label: str, needed: str = "it must be a constant, or follow from shapes") -> MavcgError:
         """Return the error for an input that is known only at run time. needed: what would be supported."""
         return self.fail(f"its input {label} is known only when the model runs; {needed}")
+
+    def in_run(self, i: int, label: str, make: Callable[..., _Result], *arguments: Any) -> _Result:
+        """Return what `make` makes of this call and the arguments, where a run brings an input.
+
+        Raises: MavcgError that the input is not known, for the reason of an UnsupportedOp of make.
+        """
+        try:
+            return make(self, *arguments)
+        except UnsupportedOp as error:
+            raise self.not_known(i, label, problem(error)) from error
 
     def ints(self, i: int, label: str, length: int | None = None) -> tuple[int, ...]:
         """Return an input that is a list of integers known at import (axes, a shape, pads). length: required length, or

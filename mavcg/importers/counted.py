@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from mavcg.graph import TensorType
 from mavcg.graph.layout import dense_strides
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counts import Count
 from mavcg.importers.movement import cut
+from mavcg.importers.run_numbers import RunNumber, numbers_of
 from mavcg.importers.value import Value, constant
 
 
@@ -41,8 +43,26 @@ def _find_true(call: NodeCall, flags: Value) -> Value:
 
 
 def with_count(call: NodeCall, value: Value, axis: int, count: Value) -> Value:
-    """Return a value of whose elements along an axis a run makes `count`, an i64 scalar."""
-    return replace(value, count=Count(axis, call.emitter.place(count)))
+    """Return a value of whose elements along an axis a run makes `count`, an i64 scalar.
+
+    Equal counts have one name, so that lengths are known to be equal.
+    """
+    found = same_count(call, numbers_of(call.emitter, count)[0])
+    if found is None:
+        found = Count(0, call.emitter.place(count))
+        call.emitter.count_names.append(found.tensor)
+    return replace(value, count=replace(found, axis=axis))
+
+
+def same_count(call: NodeCall, number: RunNumber) -> Count | None:
+    """Return a count of which a number is a multiple, with this factor and axis 0; None if there is none."""
+    for name in call.emitter.count_names:
+        (count,) = numbers_of(call.emitter, Value(TensorType("i64", ()), name))
+        element, times = next(iter(count.factors.items()))
+        factor = number.factors.get(element, 0) // times
+        if factor > 0 and number.plus(count, -factor).constant == 0:
+            return Count(0, name, factor)
+    return None
 
 
 def is_counted(value: Value, axis: int) -> bool:

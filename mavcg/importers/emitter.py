@@ -57,7 +57,7 @@ class Emitter:
 
     placed: names of known values that are constants of the graph; a value is added once. loops: recurrent operators and
     loops of at least `least_trips` iterations become loops of the graph (ops/loops.py), and are unrolled otherwise.
-    open_loops: that nodes are added to, the outermost one first.
+    open_loops: that nodes are added to, the outermost one first. count_names: of the scalars that are counts.
     """
 
     def __init__(self, name: str, loops: bool = False, least_trips: int = LEAST_TRIPS) -> None:
@@ -68,6 +68,7 @@ class Emitter:
         self.open_loops: list[OpenLoop] = []
         self._placed: dict[Value, str] = {}
         self.true_places: dict[str, Value] = {}
+        self.count_names: list[str] = []
         self._inside: dict[tuple[str, int, int], Value] = {}
         self._made_bytes = 0
         self._steps_left = MOST_FOLDED_WORK

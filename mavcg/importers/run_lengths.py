@@ -5,15 +5,16 @@ The bound is proven from the graph (run_bounds.py); a count is moved into it in 
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers import indices
 from mavcg.importers.call import NodeCall
-from mavcg.importers.counted import is_counted, with_count, without_count
+from mavcg.importers.counted import is_counted, same_count, with_count, without_count
 from mavcg.importers.run_bounds import bounds_of
-from mavcg.importers.run_numbers import WHOLE, numbers_of
+from mavcg.importers.run_numbers import WHOLE, RunNumber, numbers_of
 from mavcg.importers.run_slices import element_of
 from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
@@ -45,13 +46,15 @@ def range_in_run(call: NodeCall, start: Value, limit: Value, step: int) -> Value
     if bound > LONGEST:
         raise call.unsupported(f"a limit {NO_BOUND}", f"a bound of {LONGEST} elements")
     last = call.cast(call.reshape(limit, ()), "i64")
+    numbers = call.add("add", first, constant(np.arange(bound, dtype=np.int64) * step))
+    if size == 1 and (same := same_count(call, RunNumber().plus(end, step).plus(begin, -step))) is not None:
+        return replace(call.cast(numbers, dtype), count=same)
     length_of = call.add("sub", last, first) if step > 0 else call.add("sub", first, last)
     count = call.add("div", call.add("add", length_of, constant(np.int64(size - 1))), constant(np.int64(size)))
-    numbers = call.add("add", first, constant(np.arange(bound, dtype=np.int64) * step))
-    return with_count(call, call.cast(numbers, dtype), 0, _inside(call, count, bound))
+    return with_count(call, call.cast(numbers, dtype), 0, move_inside(call, count, bound))
 
 
-def _inside(call: NodeCall, number: Value, most: int) -> Value:
+def move_inside(call: NodeCall, number: Value, most: int) -> Value:
     """Return a whole number moved into 0 to `most`."""
     return call.add("min", call.add("max", number, constant(np.int64(0))), constant(np.int64(most)))
 
@@ -88,7 +91,7 @@ def top_in_run(
         inside = call.reshape(call.emitter.inside_count(x.count, length), column)
         x = call.add("where", inside, without_count(x), constant(_last(x.dtype, largest), x.dtype))
     best = call.add("arg_top", x, axis=axis, count=bound, smallest=not largest)
-    count = _inside(call, count, bound)
+    count = move_inside(call, count, bound)
     values = indices.gather_elements(call, x, best, axis)
     return with_count(call, values, axis, count), with_count(call, best, axis, count)
 
@@ -134,7 +137,7 @@ def pad_in_run(
     if total.constant is not None:
         return made
     count = call.add("add", call.add("add", there, before), after)
-    return with_count(call, made, axis, _inside(call, count, bound))
+    return with_count(call, made, axis, move_inside(call, count, bound))
 
 
 def _bound_of(call: NodeCall, there: Value, pads: Sequence[Value]) -> int | None:
@@ -150,7 +153,7 @@ def _source(call: NodeCall, places: Value, length: int, mode: str) -> Value:
         period = constant(np.int64(2 * (length - 1)))
         around = call.add("mod", places, period)
         return call.add("min", around, call.add("sub", period, around))
-    return _inside(call, places, length - 1)
+    return move_inside(call, places, length - 1)
 
 
 def pads_in_run(

@@ -7,7 +7,7 @@ import numpy as np
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import cut_counted, is_counted
-from mavcg.importers.limits import NeedsConstant, UnsupportedOp, problem
+from mavcg.importers.limits import NeedsConstant, UnsupportedOp
 from mavcg.importers.movement import cut, join
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.run_lengths import pads_in_run
@@ -181,13 +181,11 @@ def _pad_in_run(call: OnnxCall, x: Value, axes: Sequence[int], mode: str) -> Val
     pads, value = call.input(1), _pad_value(call)
     if mode not in _MODES or pads.type.elements != 2 * len(axes) or pads.dtype not in WHOLE:
         raise call.fail(f"mode {mode!r} and pads {pads.type} for {len(axes)} axes")
-    try:
-        filler = call.scalar(value, x) if mode == "constant" else None
+    filler = call.scalar(value, x) if mode == "constant" else None
+    if pads.array is not None:
         x, before, after = pads_in_run(call, x, axes, pads, mode, filler)
-    except UnsupportedOp as error:
-        if pads.array is not None:
-            raise
-        raise call.not_known(1, "pads", problem(error)) from error
+    else:
+        x, before, after = call.in_run(1, "pads", pads_in_run, x, axes, pads, mode, filler)
     return _pad(call, x, before, after, mode, value)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from mavcg.graph import DTYPES, Array
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
-from mavcg.importers.limits import LARGEST_TOP, UnsupportedOp, problem
+from mavcg.importers.limits import LARGEST_TOP
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.run_lengths import top_in_run
@@ -65,10 +65,8 @@ def top_k(call: OnnxCall) -> Results:
     x = call.input(0, rank_min=1)
     if call.version >= 10 and call.input(1).array is None:
         axis = call.axis(call.attr_int("axis", -1), x.rank)
-        try:
-            return top_in_run(call, x, axis, call.input(1), call.attr_bool("largest", True), LARGEST_TOP)
-        except UnsupportedOp as error:
-            raise call.not_known(1, "K", problem(error)) from error
+        largest = call.attr_bool("largest", True)
+        return call.in_run(1, "K", top_in_run, x, axis, call.input(1), largest, LARGEST_TOP)
     count = call.ints(1, "K") if call.version >= 10 else (call.attr_int("k"),)
     axis = call.axis(call.attr_int("axis", -1), x.rank)
     if len(count) != 1 or not 0 <= count[0] <= x.shape[axis]:

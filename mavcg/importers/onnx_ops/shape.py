@@ -9,19 +9,24 @@ from mavcg.graph import DTYPES
 from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import is_counted, join_counted, run_shape
-from mavcg.importers.limits import UnsupportedOp, problem
 from mavcg.importers.onnx_narrow import tensor_constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.run_lengths import range_in_run
+from mavcg.importers.run_shapes import expand_in_run, shape_of_reshape, tile_in_run
 from mavcg.importers.value import Value, constant
 
 
 @known_at_build("shape")
 def reshape(call: OnnxCall) -> Results:
     """Import Reshape."""
-    x, required = call.input(0), call.ints(1, "shape")
+    x = call.input(0)
+    if call.input(1).array is None:
+        given = call.in_run(1, "shape", shape_of_reshape, x, call.input(1))
+    else:
+        given = call.ints(1, "shape")
+    required = given
     copied = () if call.attr_bool("allowzero") else tuple(i for i, n in enumerate(required) if n == 0)
     if x.count is not None and x.count.axis not in copied and -1 not in required:
         raise call.unsupported(
@@ -43,7 +48,7 @@ def reshape(call: OnnxCall) -> Results:
         made = call.reshape(x, required)
         if made.count is not None and made.count.axis not in (free, *copied):
             raise call.unsupported(
-                f"shape {list(call.ints(1, 'shape'))} of a tensor of which only a run decides the length of axis "
+                f"shape {list(given)} of a tensor of which only a run decides the length of axis "
                 f"{x.count.axis if x.count is not None else 0}",
                 "one with -1, or 0 for that axis",
             )
@@ -103,7 +108,10 @@ def concat(call: OnnxCall) -> Results:
 @known_at_build("shape")
 def expand(call: OnnxCall) -> Results:
     """Import Expand, a broadcast in which either side may have dimensions of length 1."""
-    x, required = call.input(0), call.ints(1, "shape")
+    x = call.input(0)
+    if call.input(1).array is None:
+        return call.in_run(1, "shape", expand_in_run, x, call.input(1))
+    required = call.ints(1, "shape")
     try:
         shape = np.broadcast_shapes(x.shape, required)
     except ValueError as error:
@@ -114,7 +122,10 @@ def expand(call: OnnxCall) -> Results:
 @known_at_build("repeats")
 def tile(call: OnnxCall) -> Results:
     """Import Tile."""
-    x, repeats = call.input(0), call.ints(1, "repeats")
+    x = call.input(0)
+    if call.input(1).array is None:
+        return call.in_run(1, "repeats", tile_in_run, x, call.input(1))
+    repeats = call.ints(1, "repeats")
     if len(repeats) != x.rank or any(r < 0 for r in repeats):
         raise call.fail(f"repeats {list(repeats)} for {x.type}; a number of at least 0 for each dimension is needed")
     return movement.tile(call, x, repeats)
@@ -183,10 +194,12 @@ def constant_node(call: OnnxCall) -> Results:
 @known_at_build("shape", result=True)
 def constant_of_shape(call: OnnxCall) -> Results:
     """Import ConstantOfShape."""
-    shape = call.ints(0, "shape")
     value = call.attr_tensor("value", np.zeros(1, np.float32))
     if value.size != 1:
         raise call.fail("attribute value is not a tensor with one element")
+    if call.input(0).array is None:
+        return call.in_run(0, "shape", expand_in_run, tensor_constant(value.reshape(())), call.input(0))
+    shape = call.ints(0, "shape")
     if any(n < 0 for n in shape):
         raise call.fail(f"shape {list(shape)}; each entry must be at least 0")
     call.check_size(math.prod(shape), value.dtype.itemsize)
@@ -218,10 +231,8 @@ def arange(call: OnnxCall) -> Results:
     delta = call.array(2, "delta")
     if delta.size != 1 or delta.dtype != DTYPES[values[0].dtype]:
         raise call.fail(f"delta {delta.dtype}{list(delta.shape)} for {values[0].type}; scalars of one type are needed")
-    try:
-        return range_in_run(call, values[0], values[1], delta.reshape(()).item())
-    except UnsupportedOp as error:
-        raise call.not_known(of_run[-1], names[of_run[-1]], problem(error)) from error
+    step = delta.reshape(()).item()
+    return call.in_run(of_run[-1], names[of_run[-1]], range_in_run, values[0], values[1], step)
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -6,10 +6,11 @@ import numpy as np
 
 from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
-from mavcg.importers.limits import UnsupportedOp, problem
+from mavcg.importers.counted import run_shape
 from mavcg.importers.movement import join, stack
 from mavcg.importers.run_lengths import pads_in_run, range_in_run
 from mavcg.importers.run_numbers import WHOLE
+from mavcg.importers.run_shapes import expand_in_run, shape_of_reshape, tile_in_run
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import Value, constant
 
@@ -22,7 +23,8 @@ def reshape(call: TfliteCall) -> Results:
     x = call.input(0)
     second = call.maybe(1)
     if second is not None and second.rank == 1:
-        required = call.ints(1, "shape")
+        known = second.array is not None
+        required = call.ints(1, "shape") if known else call.in_run(1, "shape", shape_of_reshape, x, second)
     else:
         required = tuple(call.option("NewShape", ()))
         if required == (0,):
@@ -105,13 +107,11 @@ def _pad(call: TfliteCall, x: Value, filler: float) -> Value:
         return call.pad(x, before, after, filler)
     if paddings.dtype not in WHOLE or paddings.shape != (x.rank, 2):
         raise call.fail(f"paddings {paddings.type} of {x.type}")
-    try:
-        pads = call.transpose(paddings, (1, 0))
-        x, starts, ends = pads_in_run(call, x, range(x.rank), pads, "constant", call.scalar(filler, x))
-    except UnsupportedOp as error:
-        if paddings.array is not None:
-            raise
-        raise call.not_known(1, "paddings", problem(error)) from error
+    given = range(x.rank), call.transpose(paddings, (1, 0)), "constant", call.scalar(filler, x)
+    if paddings.array is not None:
+        x, starts, ends = pads_in_run(call, x, *given)
+    else:
+        x, starts, ends = call.in_run(1, "paddings", pads_in_run, x, *given)
     return call.pad(x, starts, ends, filler)
 
 
@@ -146,6 +146,8 @@ def mirror_pad(call: TfliteCall) -> Results:
 def tile(call: TfliteCall) -> Results:
     """Import TILE."""
     x = call.input(0)
+    if call.input(1).array is None:
+        return call.in_run(1, "multiples", tile_in_run, x, call.input(1))
     times = call.ints(1, "multiples", x.rank)
     call.check_shape([n * t for n, t in zip(x.shape, times, strict=True)], x)
     return movement.tile(call, x, times)
@@ -155,6 +157,8 @@ def tile(call: TfliteCall) -> Results:
 def broadcast_to(call: TfliteCall) -> Results:
     """Import BROADCAST_TO."""
     x = call.input(0)
+    if call.input(1).array is None:
+        return call.in_run(1, "shape", expand_in_run, x, call.input(1))
     shape = call.check_shape(call.ints(1, "shape"), x)
     return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
 
@@ -165,13 +169,16 @@ def fill(call: TfliteCall) -> Results:
     value = call.input(1)
     if value.type.elements != 1:
         raise call.fail(f"its value is {value.type}; one number is needed")
+    if call.input(0).array is None:
+        return call.in_run(0, "dims", expand_in_run, call.reshape(value, ()), call.input(0))
     return call.add("broadcast_to", call.reshape(value, ()), shape=call.check_shape(call.ints(0, "dims"), value))
 
 
 @known_at_build(result=True)
 def shape(call: TfliteCall) -> Results:
-    """Import SHAPE as a constant: shapes are known at import."""
-    return constant(np.array(call.input(0).shape), call.results[0].dtype or "i32")
+    """Import SHAPE, whose result is known at import, unless only a run decides a length of its input."""
+    x, dtype = call.input(0), call.results[0].dtype or "i32"
+    return constant(np.array(x.shape), dtype) if x.count is None else call.cast(run_shape(call, x), dtype)
 
 
 def densify(call: TfliteCall) -> Results:
@@ -193,10 +200,8 @@ def range_(call: TfliteCall) -> Results:
     delta = call.array(2, "delta")
     if not of_run:
         return indices.known_range(call, call.array(0, "start"), call.array(1, "limit"), delta)
-    try:
-        return range_in_run(call, call.input(0), call.input(1), delta.reshape(-1)[:1].sum().item())
-    except UnsupportedOp as error:
-        raise call.not_known(of_run[-1], names[of_run[-1]], problem(error)) from error
+    step = delta.reshape(-1)[:1].sum().item()
+    return call.in_run(of_run[-1], names[of_run[-1]], range_in_run, call.input(0), call.input(1), step)
 
 
 HANDLERS: Mapping[str, Handler] = {

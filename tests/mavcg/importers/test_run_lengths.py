@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,6 +181,74 @@ def test_numbers_without_a_bound_are_refused_by_name(nodes: list[Node], words: s
     assert isinstance(raised.value, NeedsConstant) or "one type" in words
 
 
+FOUND = [node("Compress", "x c", "a", axis=0), node("Shape", "a", "shape"), node("Gather", "shape zero_axis", "n")]
+FLAGS = ([1, 0, 1], [0, 0, 0], [1, 1, 1])
+SHAPES = {"zero_axis": np.array([0]), "four": np.array([4]), "ten": np.array([10]), "none": np.array([0])}
+
+
+def test_shapes_with_the_length_of_what_a_run_finds() -> None:
+    """As exporters write them: the shape's first entry, and constants, joined."""
+    nodes = [
+        *FOUND,
+        node("Concat", "n twenty", "flat_shape", axis=0),
+        node("Reshape", "a flat_shape", "flat"),
+        node("Mul", "n five", "rows"),
+        node("Concat", "rows four", "long_shape", axis=0),
+        node("Reshape", "a long_shape", "long"),
+        node("Concat", "n five four", "same_shape", axis=0),
+        node("Expand", "a same_shape", "same"),
+        node("Expand", "row flat_shape", "wide"),
+        node("ConstantOfShape", "flat_shape", "zeros"),
+        node("Concat", "n one_list", "times", axis=0),
+        node("Tile", "pair times", "tiled"),
+        node("Add", "flat wide", "sum"),
+    ]
+    known = SHAPES | {"five": np.array([5]), "twenty": np.array([20]), "one_list": np.array([1])}
+    known |= {"row": np.arange(20, dtype=np.float32), "pair": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    outputs = ["flat", "long", "same", "wide", "zeros", "tiled", "sum"]
+    for flags in FLAGS:
+        agrees(nodes, {"x": X, "c": np.array(flags, np.bool_)}, outputs, known)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 5, 9])
+def test_repeats_and_lengths_of_bounded_numbers(number: int) -> None:
+    nodes = [
+        node("Clip", "n zero five", "few"),
+        node("Concat", "one few one", "repeats", axis=0),
+        node("Tile", "x repeats", "y"),
+        node("Concat", "three few", "shape", axis=0),
+        node("Expand", "column shape", "z"),
+        node("ConstantOfShape", "shape", "o", value=onnx.numpy_helper.from_array(np.array([7]))),
+    ]
+    nodes[1].input[:] = ["one", "few", "one"]
+    known = {"zero": np.array(0), "five": np.array(5), "one": np.array([1]), "three": np.array([3])}
+    known["column"] = np.arange(3, dtype=np.float32).reshape(3, 1)
+    agrees(nodes, {"x": X, "n": np.array([number])}, ["y", "z", "o"], known)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([*FOUND, node("Concat", "n n", "s", axis=0), node("Reshape", "a s", "y")], r"shape \(%s\) .* several lengths"),
+        (
+            [*FOUND, node("Concat", "n four", "s", axis=0), node("Reshape", "a s", "y")],
+            "that of the tensor, where only",
+        ),
+        ([node("Concat", "k four", "s", axis=0), node("Expand", "four s", "y")], "of which nothing says how large"),
+        ([node("Concat", "k four", "s", axis=0), node("ConstantOfShape", "s", "y")], "of which nothing says how large"),
+        (
+            [node("Min", "k ten", "m"), node("Concat", "m four", "s", axis=0), node("Expand", "two s", "y")],
+            "of 1 there",
+        ),
+        ([node("Tile", "four k", "y")], r"repeats \(%k\) is known only .* of which nothing says how large"),
+    ],
+)
+def test_other_shapes_of_a_run_are_refused_by_name(nodes: list[Node], words: str) -> None:
+    inputs = {"x": X, "c": np.ones(3, np.bool_), "k": np.array([2])}
+    with pytest.raises(NeedsConstant, match=words):
+        graph_of(nodes, inputs, SHAPES | {"two": np.zeros((2, 1), np.int64)})
+
+
 def bounded(writer: Writer, shape: tuple[int, ...], most: int) -> int:
     """An i32 input that a MINIMUM bounds."""
     return writer.op("MINIMUM", [writer.input(shape, "i32"), writer.constant(np.array(most, np.int32))], "i32")
@@ -259,3 +328,24 @@ def test_other_strided_slices_of_a_run_are_refused_by_name(tmp_path: Path) -> No
     (tmp_path / "m.tflite").write_bytes(writer.bytes(made))
     with pytest.raises(MavcgError, match="its input begin is known only when the model runs; supported: strides of 1"):
         import_tflite(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_shapes_of_what_a_run_finds_of_tflite(flags: list[int], tmp_path: Path) -> None:
+    """The places of flags that are true; their shape, and tensors of it."""
+    writer = Writer()
+    places = writer.op("WHERE", [writer.input((3,), "bool")], "i64", "WhereOptions")
+    shape = writer.op("SHAPE", [places], "i32", "ShapeOptions", outType=2)
+    zero, one = writer.constant([0]), writer.constant([1])
+    number = writer.op("SLICE", [shape, zero, one], "i32", "SliceOptions")
+    pair = writer.op("CONCATENATION", [number, writer.constant([2])], "i32", "ConcatenationOptions")
+    rows, columns = (writer.constant(np.array(numbers, np.float32)) for numbers in ([3, 4], [1, 2]))
+    outputs = [
+        shape,
+        writer.op("FILL", [pair, writer.constant(np.array(7, np.float32))], "f32", "FillOptions"),
+        writer.op("BROADCAST_TO", [rows, pair], "f32", "BroadcastToOptions"),
+        writer.op("TILE", [columns, number], "f32", "TileOptions"),
+        writer.op("RESHAPE", [places, number], "i64"),
+    ]
+    if any(flags):
+        beside_litert(tmp_path / "m.tflite", writer, outputs, np.array(flags, np.bool_))
