@@ -37,9 +37,13 @@ class LengthPart(Part):
         self.shapes[name], self.dtypes[name] = shape, dtype
         return name
 
-    def tensor(self, accept: Accept = bool, dtype: Any = np.float32) -> str:
-        """Return a result or input that has axes, by default, a recent one more often. Raises: UnsuitableError."""
-        names = [name for name, shape in self.shapes.items() if self.dtypes[name] == dtype and accept(shape)]
+    def tensor(self, accept: Accept = bool, dtype: Any = np.float32, most_symbols: int = 1) -> str:
+        """Return a result or input that has axes, by default, a recent one more often. Raises: UnsuitableError.
+
+        most_symbols: axes of it that may be the symbolic dimension.
+        """
+        suited = {name: shape for name, shape in self.shapes.items() if shape.count(SYMBOL) <= most_symbols}
+        names = [name for name, shape in suited.items() if self.dtypes[name] == dtype and accept(shape)]
         if not names:
             raise UnsuitableError
         return names[-1 - int(len(names) * self.rng.random() ** 3)]

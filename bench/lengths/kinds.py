@@ -23,6 +23,8 @@ INPUT_SHAPES: tuple[Shape, ...] = (
     (SYMBOL, 3, 6, 5),
     (SYMBOL, 8, 4, 4),
     (1, SYMBOL, 2, 4),
+    (1, 3, SYMBOL, SYMBOL),
+    (SYMBOL, 4, SYMBOL),
 )
 # In one library with dynamic quantization, attention of one length has another order of sums than that of any length.
 ATTENTION = frozenset({"attention", "attention node", "multi head"})
@@ -55,6 +57,7 @@ KINDS: Mapping[str, tuple[int, Kind]] = {  # name: (first opset, function)
     "convolution": (17, layers.convolution),
     "window": (17, layers.window),
     "pool": (17, layers.pooled),
+    "plane": (17, layers.plane),
     "batch norm": (17, values.batch_norm),
     "attention": (17, layers.attention),
     "attention node": (23, layers.attention_node),
@@ -89,7 +92,7 @@ def random_graph(seed: int, number: int, opset: int, without: Collection[str]) -
             del part.nodes[before[0] :], part.constants[before[1] :], part.operators[before[2] :]
             part.inputs, part.shapes = before[3], before[4]
     if not part.nodes:
-        part.unary("Relu", part.tensor())
+        part.unary("Relu", part.tensor(most_symbols=3))
     read = {name for node in part.nodes for name in node.input}
     results = [name for node in part.nodes for name in node.output if name in part.shapes]
     part.outputs = [name for name in results if name not in read] or results[-1:]

@@ -1,5 +1,7 @@
 """Layers of random graphs with a symbolic dimension: convolutions, windows, attention, recurrences, 8-bit products."""
 
+from typing import Any
+
 import numpy as np
 
 from bench.differential.part import MICROSOFT
@@ -26,6 +28,21 @@ def window(part: LengthPart) -> None:
     turned = part.add("Transpose", x, perm=[0, 2, 1])
     made = part.add("Conv", turned, part.constant(part.rng.uniform(-0.3, 0.3, (4, width, 3)), np.float32), pads=[1, 1])
     part.made(part.add("Transpose", made, perm=[0, 2, 1]), (1, SYMBOL, 4))
+
+
+def plane(part: LengthPart) -> None:
+    """A convolution or a pool over the height and width of images, or over time in a batch, each the symbolic one."""
+    x = part.tensor(lambda s: len(s) in (3, 4) and SYMBOL in s[2:] and s[1] != SYMBOL, most_symbols=3)
+    n, channels, *size = part.shapes[x]
+    kernel = [part.pick(1, 3, 5) for _ in size]
+    window: dict[str, Any] = {"kernel_shape": kernel, "pads": [k // 2 for k in kernel] * 2}
+    if part.rng.random() < 0.3:
+        part.made(part.add(part.pick("MaxPool", "AveragePool"), x, **window), (n, channels, *size))
+        return
+    group = int(channels) if part.rng.random() < 0.4 else 1
+    out = int(channels) if group > 1 else part.pick(4, 8)
+    weights = part.constant(part.rng.uniform(-0.3, 0.3, (out, int(channels) // group, *kernel)), np.float32)
+    part.made(part.add("Conv", x, weights, part.weights(out), group=group, **window), (n, out, *size))
 
 
 def pooled(part: LengthPart) -> None:

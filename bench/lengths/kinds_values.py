@@ -10,7 +10,7 @@ UNARY = ("Relu", "Sigmoid", "Tanh", "Erf", "Neg", "Abs", "LeakyRelu", "Softsign"
 
 
 def unary(part: LengthPart) -> None:
-    part.unary(part.pick(*UNARY), part.tensor())
+    part.unary(part.pick(*UNARY), part.tensor(most_symbols=3))
 
 
 def with_constant(part: LengthPart) -> None:

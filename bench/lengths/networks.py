@@ -1,5 +1,5 @@
-"""The networks of bench.lengths: an encoder over any number of tokens, a small network of images of any batch and of
-any height, and convolutions over time."""
+"""The networks of bench.lengths: an encoder over any number of tokens, a small network of images of any batch, of any
+height, and of any height and width, and convolutions over time."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ WORDS, WIDTH, INNER, HEADS, LAYERS = 1000, 256, 1024, 4, 4
 
 @dataclass(frozen=True)
 class Network:
-    """A network with one free dimension.
+    """A network with one free dimension, or with several that are timed at equal lengths.
 
-    model: makes it. shape: of its input, with {} for the dimension. lengths: at which it is timed, the longest last.
+    model: makes it. shape: of its input, with {0} for each dimension. lengths: at which it is timed, the longest last.
     """
 
     model: "Callable[[], onnx.ModelProto]"
@@ -56,8 +56,8 @@ def encoder() -> "onnx.ModelProto":
     return net.model([("ids", np.int64, (1, "tokens"))], [(mean, (1, WIDTH))])
 
 
-def images(batch: str | int = "batch", height: str | int = 64) -> "onnx.ModelProto":
-    """Return a network of plain, depthwise and 1x1 convolutions over images of 64 x 64, or of another height."""
+def images(batch: str | int = "batch", height: str | int = 64, width: str | int = 64) -> "onnx.ModelProto":
+    """Return a network of plain, depthwise and 1x1 convolutions over images of 64 x 64, or of another size."""
     net, padding = OnnxWriter("images"), "SAME" if height == 64 else "EVEN"
     x = net.conv(net.image("x", 3, 64), 32, 3, stride=2, padding=padding)
     for channels, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1)):
@@ -66,7 +66,7 @@ def images(batch: str | int = "batch", height: str | int = 64) -> "onnx.ModelPro
     x = net.conv(x, 128, 3, stride=2, padding=padding)
     pooled = net.node("Flatten", [net.node("GlobalAveragePool", [x])])
     out = net.node("Gemm", [pooled, net.draw((128, 100), 0.1), net.draw((100,), 0.1)])
-    return net.model([("x", np.float32, (batch, 3, height, 64))], [(out, (batch, 100))])
+    return net.model([("x", np.float32, (batch, 3, height, width))], [(out, (batch, 100))])
 
 
 def audio() -> "onnx.ModelProto":
@@ -97,5 +97,8 @@ NETWORKS: Mapping[str, Network] = {
     "encoder, tokens": Network(encoder, "ids", "1x{}", (1, 2, 7, 16, 31, 64, 100, 128, 200, 256)),
     "images, batch": Network(images, "x", "{}x3x64x64", (1, 2, 3, 4, 5, 7, 8, 11, 13, 16)),
     "images, height": Network(partial(images, 1, "height"), "x", "1x3x{}x64", (33, 64, 100, 180, 256)),
+    "images, height and width": Network(
+        partial(images, 1, "height", "width"), "x", "1x3x{0}x{0}", (33, 64, 100, 180, 256)
+    ),
     "audio, time": Network(audio, "x", "1x64x{}", (50, 201, 400, 700, 1000)),
 }

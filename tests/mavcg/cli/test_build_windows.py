@@ -61,29 +61,6 @@ def test_every_height_has_onnxruntimes_results(built: tuple[Path, Any], threads:
                 model.run(np.zeros((1, 3, height, 12), np.float32))
 
 
-@pytest.mark.long
-def test_images_of_any_height_and_width(tmp_path: Path, cores: tuple[str, str]) -> None:
-    """Of one or two images, in arrays that end at pages that cannot be read or written; larger ones first and last."""
-    net = Images("batch", 3, "height", "width")
-    small_cnn(net)
-    net.save(tmp_path / "m.onnx")
-    options = ["--shape", "x=1..2x3x5..40x5..50", "--cores", cores[1], "-o", "libnet.so", "--tune", "off", "--json"]
-    document = json.loads(build_in(tmp_path, "m.onnx", *options))
-    assert document["dimensions"] == {"batch": [1, 2], "height": [5, 40], "width": [5, 50]}
-    reference = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
-    rng = np.random.default_rng(0)
-    with package.load(tmp_path / "libnet.so", threads=2) as model:
-        for shape in ((2, 40, 50), (1, 5, 5), (2, 6, 33), (1, 40, 5), (1, 39, 49), (2, 17, 16), (2, 40, 50)):
-            memory, x = guarded(rng.standard_normal((shape[0], 3, *shape[1:])).astype(np.float32))
-            (want,) = reference.run(None, {"x": x})
-            held, place = guarded(np.zeros_like(want))
-            (have,) = model.run(x, out=[place])
-            assert have.shape == want.shape and memory is not None and held is not None
-            assert np.abs(have - want).max() <= 1e-5 * max(1.0, np.abs(want).max())
-        with pytest.raises(MavcgError, match="of 5 to 50"):
-            model.run(np.zeros((1, 3, 5, 51), np.float32))
-
-
 def test_a_height_that_is_too_small_ends_the_build(mavcg: Any, here: Path, cores: tuple[str, str]) -> None:
     net = Images(1, 3, None, 12)
     net.conv(4, 5, 5)
