@@ -47,19 +47,21 @@ def with_count(call: NodeCall, value: Value, axis: int, count: Value) -> Value:
 
     Equal counts have one name, so that lengths are known to be equal.
     """
-    found = same_count(call, numbers_of(call.emitter, count)[0])
+    number = numbers_of(call.emitter, count)[0]
+    found = same_count(call, number)
     if found is None:
         found = Count(0, call.emitter.place(count))
-        call.emitter.count_names.append(found.tensor)
+        first = min(number.factors, default=(found.tensor, 0))
+        call.emitter.counts_of.setdefault(first, []).append(found.tensor)
     return replace(value, count=replace(found, axis=axis))
 
 
 def same_count(call: NodeCall, number: RunNumber) -> Count | None:
     """Return a count of which a number is a multiple, with this factor and axis 0; None if there is none."""
-    for name in call.emitter.count_names:
+    element = min(number.factors, default=("", 0))
+    for name in call.emitter.counts_of.get(element, ()):
         (count,) = numbers_of(call.emitter, Value(TensorType("i64", ()), name))
-        element, times = next(iter(count.factors.items()))
-        factor = number.factors.get(element, 0) // times
+        factor = number.factors[element] // count.factors[element] if element in count.factors else 0
         if factor > 0 and number.plus(count, -factor).constant == 0:
             return Count(0, name, factor)
     return None

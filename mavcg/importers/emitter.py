@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Graph, GraphCount, TensorType, fresh_names, prune
+from mavcg.graph import DTYPES, Graph, GraphCount, Node, TensorType, fresh_names, prune
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.counts import Count, Counted, NotCounted, carry
 from mavcg.importers.limits import (
@@ -57,7 +57,8 @@ class Emitter:
 
     placed: names of known values that are constants of the graph; a value is added once. loops: recurrent operators and
     loops of at least `least_trips` iterations become loops of the graph (ops/loops.py), and are unrolled otherwise.
-    open_loops: that nodes are added to, the outermost one first. count_names: of the scalars that are counts.
+    open_loops: that nodes are added to, the outermost one first. counts_of: names of the scalars that are counts, by an
+    element that they are computed from (run_numbers.py).
     """
 
     def __init__(self, name: str, loops: bool = False, least_trips: int = LEAST_TRIPS) -> None:
@@ -68,7 +69,9 @@ class Emitter:
         self.open_loops: list[OpenLoop] = []
         self._placed: dict[Value, str] = {}
         self.true_places: dict[str, Value] = {}
-        self.count_names: list[str] = []
+        self.counts_of: dict[tuple[str, int], list[str]] = {}
+        self._producers: dict[str, Node] = {}
+        self._listed = 0
         self._inside: dict[tuple[str, int, int], Value] = {}
         self._made_bytes = 0
         self._steps_left = MOST_FOLDED_WORK
@@ -129,6 +132,14 @@ class Emitter:
             return carry(op, [Counted(v.shape, v.count) if v is not None else None for v in inputs], known)
         except NotCounted as error:
             raise UnsupportedOp(f"{node_location(node)}: {error}; supported: {COUNTED_OPERATORS}") from error
+
+    def producer(self, name: str) -> Node | None:
+        """Return the node that makes a tensor; None for an input and a constant."""
+        nodes = self.builder.nodes
+        for node in nodes[self._listed :]:
+            self._producers.update(dict.fromkeys(node.outputs, node))
+        self._listed = len(nodes)
+        return self._producers.get(name)
 
     def mask_rest(self, value: Value, origin: str) -> Value:
         """Return a value with zeros from its count on, and no longer with a count; one without a count as it is."""

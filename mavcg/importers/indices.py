@@ -189,6 +189,11 @@ def _flat(
     return call.add("flat_index", indices, **attrs)
 
 
+def check_index(call: NodeCall, index: Value, length: int) -> Value:
+    """Return an index, i64 scalar; a run in which it is not from 0 to before a length ends with MAVCG_ERROR_INDEX."""
+    return _flat(call, call.reshape(call.cast(index, "i64"), (1,)), (length,), (1,), (), False)
+
+
 def known_range(call: NodeCall, start: Array, limit: Array, delta: Array) -> Value:
     """Return the numbers start, start + delta, .. before limit, of their type.
 

@@ -13,6 +13,7 @@ MOST_NODES = 200_000  # maximum nodes of a graph, once functions are expanded
 MOST_UNROLLED = 1024  # maximum iterations of one loop that is unrolled; each is about as many nodes as its body has
 DEEPEST = 32  # maximum nesting of functions, branches and control flow
 LEAST_TRIPS = 8  # of a loop of the graph; fewer iterations are unrolled, without copies of states
+MOST_ELEMENTS = 1 << 12  # maximum elements of a sequence into which a tensor is split
 LARGEST_TOP = 1 << 14  # maximum elements that a run chooses from a line by their order, which it does by insertion
 LISTED = "`mavcg build --operators` lists those that are"
 NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"

@@ -19,7 +19,7 @@ from mavcg.importers.run_slices import element_of
 from mavcg.importers.value import Value, constant
 from mavcg.ops.op import FLOATS
 
-LONGEST = 1 << 24  # maximum elements along an axis of which a run decides the length
+LONGEST = 1 << 20  # maximum elements along an axis of which a run decides the length
 NO_BOUND = "of which nothing says how large it may be: bound it, as by Min with a constant"
 
 
@@ -59,12 +59,6 @@ def move_inside(call: NodeCall, number: Value, most: int) -> Value:
     return call.add("min", call.add("max", number, constant(np.int64(0))), constant(np.int64(most)))
 
 
-def check_number(call: NodeCall, number: Value, most: int) -> Value:
-    """Return a whole number, i64 scalar; a run in which it is not from 0 to `most` ends with MAVCG_ERROR_INDEX."""
-    numbers = constant(np.arange(most + 1, dtype=np.int64))
-    return indices.gather_along(call, numbers, call.cast(call.reshape(number, ()), "i64"), 0, from_end=False)
-
-
 def top_in_run(
     call: NodeCall, x: Value, axis: int, number: Value, largest: bool, most_elements: int
 ) -> tuple[Value, Value]:
@@ -83,10 +77,10 @@ def top_in_run(
             f"as many of {length} elements as a run brings",
             f"2 to {most_elements} elements, or a number bounded by Min",
         )
-    count = check_number(call, number, length)
+    count = indices.check_index(call, number, length + 1)
     if x.count is not None:  # what is behind the count comes last
         there = call.emitter.count_value(x.count)
-        count = call.add("sub", there, check_number(call, call.add("sub", there, count), length))
+        count = call.add("sub", there, indices.check_index(call, call.add("sub", there, count), length + 1))
         column = [length if i == axis else 1 for i in range(x.rank)]
         inside = call.reshape(call.emitter.inside_count(x.count, length), column)
         x = call.add("where", inside, without_count(x), constant(_last(x.dtype, largest), x.dtype))

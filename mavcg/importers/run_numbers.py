@@ -52,17 +52,16 @@ class GraphNodes:
     """The nodes of a graph under construction, by what they make."""
 
     def __init__(self, emitter: Emitter) -> None:
-        self._builder = emitter.builder
-        self._producers = {name: node for node in emitter.builder.nodes for name in node.outputs}
+        self._emitter = emitter
 
     def behind(self, value: Value, ops: Sequence[str] | frozenset[str]) -> Node | None:
         """Return the node that makes a value, if its operator is one of these."""
-        node = self._producers.get(value.name)
+        node = self._emitter.producer(value.name)
         return node if node is not None and node.op in ops else None
 
     def inputs(self, node: Node) -> list[Value]:
         """Return the values that a node reads."""
-        types, known = self._builder.types, self._builder.constants
+        types, known = self._emitter.builder.types, self._emitter.builder.constants
         return [Value(types[name], "" if name in known else name, known.get(name)) for name in node.inputs if name]
 
 

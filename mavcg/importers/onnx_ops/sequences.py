@@ -11,6 +11,7 @@ import numpy as np
 from mavcg.importers import indices, movement
 from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import is_counted, join_counted
+from mavcg.importers.limits import MOST_ELEMENTS
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.value import NOTHING, NoTensor, Value, constant, sequence_of
 
@@ -105,6 +106,9 @@ def split_to_sequence(call: OnnxCall) -> Results:
     if is_counted(x, axis):
         raise call.unsupported("an axis of which only a run decides the length", "a fixed one")
     length, given = x.shape[axis], call.maybe(1)
+    size = 1 if given is None else min(call.ints(1, "split"), default=1) if given.rank == 0 else length
+    if length > MOST_ELEMENTS * max(size, 1):
+        raise call.unsupported(f"{length} elements in parts of {size}", f"at most {MOST_ELEMENTS} parts")
     if given is None:
         parts = movement.split_axis(call, x, axis, [1] * length)
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])

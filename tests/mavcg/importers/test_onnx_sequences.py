@@ -243,6 +243,7 @@ REFUSED: Mapping[str, tuple[list[Node], dict[str, tuple[int, ...]], type[MavcgEr
         NeedsConstant,
         "of elements of different shapes",
     ),
+    "many_parts": ([node("SplitToSequence", "long", "y")], {"s.0": (2, 6)}, Unsupported, "at most 4096 parts"),
     "types_that_differ": (
         [node("SequenceInsert", "s k", "t"), node("SequenceAt", "t zero", "y")],
         {"s.0": (2, 6)},
@@ -256,6 +257,7 @@ REFUSED: Mapping[str, tuple[list[Node], dict[str, tuple[int, ...]], type[MavcgEr
 def test_what_cannot_be_built_is_refused_by_name(case: str) -> None:
     nodes, shapes, kind, words = REFUSED[case]
     inputs = [sequence_info("s", ["n", 6]), tensor_info("x", X), tensor_info("k", np.array(0))]
+    inputs.append(helper.make_tensor_value_info("long", FLOAT, [1 << 28]))
     output = onnx.ValueInfoProto(name="y")
     with pytest.raises(kind, match=words):
         import_model(model_of(nodes, inputs, [output], {"zero": np.array(0)}), Path("m.onnx"), shapes)

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.importers import counted
+from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_file import import_model
+from mavcg.importers.run_numbers import RunNumber, numbers_of
 from mavcg.importers.tflite_file import import_tflite
+from mavcg.importers.value import Value
 from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.counted_models import Node, agrees, model_of, node
@@ -349,3 +353,18 @@ def test_shapes_of_what_a_run_finds_of_tflite(flags: list[int], tmp_path: Path) 
     ]
     if any(flags):
         beside_litert(tmp_path / "m.tflite", writer, outputs, np.array(flags, np.bool_))
+
+
+def test_many_counts_are_compared_by_what_they_are_computed_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number is compared with counts of the same elements, not with all."""
+    nodes = [node("Compress", f"x c{i}", f"y{i}", axis=0) for i in range(40)]
+    inputs = {"x": X} | {f"c{i}": np.ones(3, np.bool_) for i in range(40)}
+    looked: list[Value] = []
+
+    def numbers(emitter: Emitter, value: Value) -> list[RunNumber]:
+        looked.append(value)
+        return numbers_of(emitter, value)
+
+    monkeypatch.setattr(counted, "numbers_of", numbers)
+    graph = graph_of(nodes, inputs, {}, " ".join(f"y{i}" for i in range(40)))
+    assert len(graph.counts) == 40 and len(looked) < 3 * 40
