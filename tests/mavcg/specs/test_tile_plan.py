@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
+from mavcg.kernels.block_weights.spec import Lines, QuantizedBlocks
+from mavcg.specs.tile_plan import MacroTile, Order, TilePlan, worthwhile_chunk_rows
 
 NUMBERS = st.none() | st.integers(1, 1 << 20)
 MACROS = st.builds(
@@ -79,3 +80,9 @@ def test_nothing_is_negative_or_0(name: str) -> None:
         replace(MacroTile(), **{name: -1})  # type: ignore[arg-type]
     with pytest.raises(MavcgError, match=f"{name} is 0"):
         replace(MacroTile(), **{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rows", "length", "chunk"), [(128, 64, 64), (64, 512, 13), (10, 64, 10), (0, 64, 0)])
+def test_chunks_have_about_as_many_rows(rows: int, length: int, chunk: int) -> None:
+    """Of 64 elements 98 rows are worth a chunk, of 512 elements 13."""
+    assert worthwhile_chunk_rows(QuantizedBlocks(Lines(rows, length, length, 1), 32, 1)) == chunk
