@@ -37,7 +37,7 @@ def ort() -> None:
     options.register_custom_ops_library(os.path.abspath("libnet.so"))
     session = onnxruntime.InferenceSession("net.mavcg.onnx", options)
     plain = onnxruntime.InferenceSession("net.onnx")
-    arrays = {"x": RNG.standard_normal((1, 3, 16, 16)).astype("f"), "m": np.eye(3, dtype="f")}
+    arrays = {"x": RNG.standard_normal((1, 3, 16, 16)).astype("f"), "m": np.eye(3, dtype="f")[None, None]}
     for have, want in zip(session.run(None, arrays), plain.run(None, arrays), strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-4)
     other = onnx.load("net.mavcg.onnx")
@@ -63,7 +63,7 @@ def provider() -> None:
     options.add_provider_for_devices(devices, {"threads": "2", "quiet": "1"})
     session = onnxruntime.InferenceSession("net.onnx", options)
     assert "mavcg" in session.get_providers()
-    arrays = {"x": RNG.standard_normal((1, 3, 16, 16)).astype("f"), "m": np.eye(3, dtype="f")}
+    arrays = {"x": RNG.standard_normal((1, 3, 16, 16)).astype("f"), "m": np.eye(3, dtype="f")[None, None]}
     session.run(None, arrays)
     wrong = onnxruntime.SessionOptions()
     wrong.log_severity_level = 4

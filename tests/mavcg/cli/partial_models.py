@@ -9,7 +9,7 @@ import onnxruntime
 
 
 def make_model(path: Path, seed: int = 0, batch: int | str = "N", between: bool = False) -> None:
-    """Two convolutions around a determinant, which mavcg has not, and the pixels that are not 0, whose number only a
+    """Two convolutions around a pool of regions, which mavcg has not, and pixels that are not 0, whose number only a
     run tells. between: a sequence, which mavcg has not, between the convolutions."""
     rng = np.random.default_rng(seed)
     node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
@@ -20,7 +20,7 @@ def make_model(path: Path, seed: int = 0, batch: int | str = "N", between: bool 
         node("Shape", ["nonzero"], ["count"]),
         node("Shape", ["b"], ["b_shape"]),
         node("Erf", ["b"], ["e"]),
-        node("Det", ["m"], ["d"], name="determinant"),
+        node("MaxRoiPool", ["m", "rois"], ["d"], name="region", pooled_shape=[1, 1]),
         node("Conv", ["e", "w2"], ["c"], name="second", pads=[1, 1, 1, 1]),
         node("Add", ["c", "d"], ["y"]),
     ]
@@ -36,16 +36,19 @@ def make_model(path: Path, seed: int = 0, batch: int | str = "N", between: bool 
     graph = onnx.helper.make_graph(
         nodes,
         "g",
-        [value("x", 1, [batch, 3, 16, 16]), value("m", 1, [3, 3])],
+        [value("x", 1, [batch, 3, 16, 16]), value("m", 1, [1, 1, 3, 3])],
         [value("y", 1, [batch, 4, 16, 16]), value("count", 7, [2]), value("b_shape", 7, [4])],
-        [onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in weights.items()],
+        [
+            *(onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in weights.items()),
+            onnx.numpy_helper.from_array(np.array([[0, 0, 0, 2, 2]], np.float32), "rois"),
+        ],
     )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
 
 
 ARRAYS = {
     "x": np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32),
-    "m": np.random.default_rng(2).standard_normal((3, 3)).astype(np.float32),
+    "m": np.random.default_rng(2).standard_normal((1, 1, 3, 3)).astype(np.float32),
 }
 
 

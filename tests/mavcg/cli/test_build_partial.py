@@ -71,8 +71,8 @@ def test_the_report_has_what_scripts_rely_on(built: Path) -> None:
     assert subgraph["nodes"] == 5 and subgraph["macs_share"] == report["macs_share"] == 1.0
     assert subgraph["macs"] == report["macs"] == 256 * (8 * 27 + 4 * 72)
     left = {entry["op"]: entry for entry in report["left"]}
-    assert set(left) == {"Det", "NonZero", "Shape"} and all(entry["count"] == 1 for entry in left.values())
-    assert left["Det"]["why"] == "this operator is not supported"
+    assert set(left) == {"MaxRoiPool", "NonZero", "Shape"} and all(entry["count"] == 1 for entry in left.values())
+    assert left["MaxRoiPool"]["why"] == "this operator is not supported"
     assert "only a run decides the length" in left["NonZero"]["why"]
 
 
@@ -81,9 +81,9 @@ def test_the_written_model_has_one_node_for_each_subgraph(built: Path) -> None:
 
     ours = [node for node in model.graph.node if node.domain == "mavcg"]
     assert [node.op_type for node in ours] == ["m_0"]
-    assert sorted(n.op_type for n in model.graph.node if n.domain != "mavcg") == ["Det", "NonZero", "Shape"]
+    assert sorted(n.op_type for n in model.graph.node if n.domain != "mavcg") == ["MaxRoiPool", "NonZero", "Shape"]
     # The shape of an inner tensor is known: it became an initializer. Weights are in the library alone.
-    assert [tensor.name for tensor in model.graph.initializer] == ["b_shape"]
+    assert [tensor.name for tensor in model.graph.initializer] == ["b_shape", "rois"]
 
 
 def test_the_script_of_a_user_in_a_fresh_folder(built: Path, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_whole_build_that_is_refused_names_the_partial_one(
         onnx.save(model, "m.onnx")
     ended = mavcg("build", "m.onnx", "--cores", cores[1])
 
-    assert ended.status == 2 and "(Det): this operator is not supported" in ended.stderr
+    assert ended.status == 2 and "(MaxRoiPool): this operator is not supported" in ended.stderr
     assert "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT" in ended.stderr
     assert [path.name for path in here.iterdir()] == ["m.onnx"]
 
