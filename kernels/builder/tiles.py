@@ -1,6 +1,7 @@
 """Loops over lengths that are cut into tiles, blocks or parts of one size, the last of which may be shorter."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -68,12 +69,78 @@ def row_blocks(
     repeat(b, begin, end, block, "block", rows)
 
 
-def row_tiles(b: ir.IRBuilder, begin: Value, end: Value, most: int, tile: Callable[[Value, int], None]) -> None:
-    """Emit tile(first row, rows) for all rows from begin to end: `most` rows first, then 16, 8, 4, 2 and 1 for what is
-    left."""
-    at = begin
-    for rows in (most, *(1 << bit for bit in range(4, -1, -1) if 1 << bit < most)):
-        whole = b.mul(b.sdiv(b.sub(end, at), const(rows)), const(rows))
-        stop = b.add(at, whole, name="tiles_end")
+# A table of the counts of tiles by the rows that are left has two bits for each number of rows.
+COUNT_BITS = 2
+ROWS_OF_TABLE = 32
+# Rows up to which a tile takes about as long as one of so many, as multiply-adds wait for each other: with two vectors
+# on a core that starts two multiply-adds in a cycle and ends them after four.
+SHORT_TILE = 4
+TILE_COST = 1  # of a tile's beginning and end, in rows
+
+
+def tail_widths(most: int) -> tuple[int, ...]:
+    """Return the rows of the tiles narrower than `most` that a kernel has code for: all of a few, else some."""
+    return tuple(rows for rows in range(most - 1, 0, -1) if most <= 8 or rows <= 4 or rows in (6, 8, 12, 16, 24))
+
+
+@cache
+def tail_tiles(rows: int, most: int, short: int = SHORT_TILE) -> tuple[int, ...]:
+    """Return the tiles, widest first, narrower than `most` rows, that take least time for some rows.
+
+    short: as SHORT_TILE. With 4 a tile of a single row takes as long as four rows: 7 rows are 4 + 3, and not 6 + 1.
+    """
+    if not rows:
+        return ()
+    cut = [(width, *tail_tiles(rows - width, most, short)) for width in tail_widths(most) if width <= rows]
+    return min(
+        (tuple(sorted(tiles, reverse=True)) for tiles in cut), key=lambda tiles: (tiles_cost(tiles, short), tiles)
+    )
+
+
+def tiles_cost(tiles: Iterable[int], short: int = SHORT_TILE) -> int:
+    """Return the modelled time of tiles, in the time of a row of a wide tile."""
+    return sum(max(rows, short) + TILE_COST for rows in tiles)
+
+
+def joined_rows(most: int, short: int = SHORT_TILE) -> int:
+    """Return the largest rest of rows that is cut together with the last tile of `most` rows; 0: none is."""
+    joined = 0
+    while joined + 1 < min(most, ROWS_OF_TABLE - most):
+        alone = tiles_cost((most, *tail_tiles(joined + 1, most, short)), short)
+        if tiles_cost(tail_tiles(most + joined + 1, most, short), short) >= alone:
+            break
+        joined += 1
+    return joined
+
+
+def row_tiles(
+    b: ir.IRBuilder,
+    begin: Value,
+    end: Value,
+    most: int,
+    tile: Callable[[Value, int], None],
+    short: int = SHORT_TILE,
+) -> None:
+    """Emit tile(first row, rows) for all rows from begin to end: tiles of `most` rows, then the best narrower ones.
+
+    A small rest and the last tile of `most` rows before it are cut evenly. short: as SHORT_TILE.
+    """
+    rest = b.urem(b.sub(end, begin), const(most), name="rest")
+    middle, joined = b.sub(end, rest), joined_rows(most, short)
+    if joined:
+        whole = b.icmp_signed(">", middle, begin)
+        small = b.icmp_unsigned("<", b.sub(rest, const(1)), const(joined))
+        middle = b.sub(middle, b.select(b.and_(whole, small), const(most), const(0)), name="tiles_end")
+    repeat(b, begin, middle, lambda row: tile(row, most), "tile", most)
+    lengths = range(most + joined + 1 if joined else most)
+    table = ir.IntType(COUNT_BITS * max(ROWS_OF_TABLE, most))
+    place = b.mul(b.sub(end, middle), const(COUNT_BITS))
+    place = b.zext(place, table) if table.width > 64 else place
+    at = middle
+    for rows in tail_widths(most):
+        counts = sum(tail_tiles(length, most, short).count(rows) << COUNT_BITS * length for length in lengths)
+        count = b.and_(b.lshr(ir.Constant(table, counts), place), ir.Constant(table, (1 << COUNT_BITS) - 1))
+        count = b.trunc(count, ir.IntType(64)) if table.width > 64 else count
+        stop = b.add(at, b.mul(count, const(rows)), name="tiles_end")
         repeat(b, at, stop, lambda row, rows=rows: tile(row, rows), "tile", rows)  # type: ignore[misc]
         at = stop

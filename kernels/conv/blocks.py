@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, repeat, scale_index
+from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
 from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
@@ -15,13 +16,14 @@ from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.conv.tiling import prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
-from mavcg.kernels.gemm.register_tile import RegisterTiling
+from mavcg.kernels.gemm.register_tile import RegisterTiling, short_tile
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
 
 Value: TypeAlias = ir.Value
+SHORT_RUN = 32  # pixels of single ones whose tiles prefetch all of the next chunk's weights; fewer, a part of them
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ class Blocks(RowsOfWork[Conv2d]):
 
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows
-        size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, width * rows)
+        passed = -(-min(rows, SHORT_RUN) // tiling.widths.mr) if spec.single_pixels else width * rows
+        size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, passed)
         size = size if isinstance(self.columns, int) else 0  # the number of tiles is not known
         share = size * block.total.length
         tiles = _ChunkTiles(tiling, vectors, used, tile, size, share)
@@ -140,7 +143,7 @@ class Blocks(RowsOfWork[Conv2d]):
             return replace(at, ahead=ahead if row is None else address(b, ahead, scale_index(b, row, width * share)))
 
         if spec.single_pixels:
-            self.pixels(tiles, run, pointers)
+            self.pixels(tiles, run, lambda row: with_next_weights(pointers(row), None))
             return
         if crossing:
             self.crossing(tiles, with_next_weights(pointers(None), None))
@@ -201,15 +204,19 @@ class Blocks(RowsOfWork[Conv2d]):
 
     def pixels(self, chunk: _ChunkTiles, run: ChannelRun, pointers: Callable[[Value], Pointers]) -> None:
         """Emit a run of rows of a single pixel each: the widest register tiles, then narrower ones for what is left."""
-        spec = self.spec
+        spec, widest = self.spec, chunk.tiling.widths.mr
         views = ((spec.x, spec.stride[0]), (spec.out, 1), (spec.residual, 1))
 
         def tiles(pixel: Value, mr: int) -> None:
             steps = [view.strides[1] * down * self.item if view is not None else 0 for view, down in views]
             x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
-            chunk.emit(RegisterTile(x, out, residual, chunk.vectors, chunk.used), pointers(pixel))
+            shape = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
+            # A rest is the next tile; tiles behind those of a short run prefetch the last share again.
+            passed = self.b.add(self.b.sub(pixel, run.begin), const(widest - 1))
+            passed = minimum(self.b, passed, const(SHORT_RUN - 1))
+            chunk.emit(shape, self.advance_prefetch(pointers(pixel), passed, widest, chunk.share))
 
-        row_tiles(self.b, run.begin, run.end, chunk.tiling.widths.mr, tiles)
+        row_tiles(self.b, run.begin, run.end, widest, tiles, short_tile(self.machine, chunk.vectors))
 
     def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
         """Return the pointers with the address of the weights that the tile from this pixel on prefetches.

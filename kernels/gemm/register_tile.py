@@ -74,6 +74,13 @@ def tile_fit(machine: Machine) -> RegisterTileFit:
     return wide or fit.register_tile
 
 
+def short_tile(machine: Machine, vectors: int) -> int:
+    """Return the pixels up to which a tile of so many vectors takes as long as one of so many, by the latency of its
+    multiply-adds."""
+    fit = tile_fit(machine)
+    return max(1, round(fit.fma_latency * fit.fma_per_cycle / vectors))
+
+
 # Pixels of f16 tiles: `fmla` by an f16 lane reads it from v0 to v15, and the next inputs are loaded beside these.
 MOST_F16_PIXELS = 12
 # Registers by which an in-order core's f16 loop is scheduled at one multiply-add a cycle, beside accumulators, inputs

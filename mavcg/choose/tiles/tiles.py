@@ -15,13 +15,14 @@ from mavcg.choose.tiles.candidates import candidates, plain_tile, task_sizes
 from mavcg.choose.tiles.depthwise_parts import channel_groups
 from mavcg.choose.tiles.parts import CoreTeam, panel_chunk, panels_of_a_part
 from mavcg.choose.tiles.winograd_parts import winograd_chunk
+from mavcg.cost.chunk_prefetch import pass_of, shares
 from mavcg.cost.cycles import LEVEL_2, Cycles, Term
 from mavcg.cost.kernel_cost import cost
 from mavcg.cost.kernel_work import KernelWork, work_of
 from mavcg.cost.level_traffic import fits_level_2, l2_tiling
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.conv.spec import Convolution
+from mavcg.kernels.conv.spec import MANY_WEIGHTS, Convolution
 from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import KernelSpec
@@ -88,9 +89,21 @@ def plan_tiles(
             continue
         # Rows that end anywhere are not cut into parts.
         tiles = _best_of_all(work, tuple(cores.values()), () if free_rows else counts, model)
-        for label, macro in zip(cores, tiles, strict=True):
-            planned[kernel_name(spec), label] = _with_rows(macro, scale)
+        for (label, core), macro in zip(cores.items(), tiles, strict=True):
+            planned[kernel_name(spec), label] = _with_rows(_of_short_runs(spec, work, core, macro), scale)
     return TilePlan(planned)
+
+
+def _of_short_runs(spec: KernelSpec, work: KernelWork, core: CoreModel, macro: MacroTile) -> MacroTile:
+    """Return the macro-tile with prefetches of the next chunk's weights, where a run may have few single pixels.
+
+    The plan is that of the longest run, whose calls find many weights in level 2; a short run has one call, and reads
+    them from beyond it.
+    """
+    short = isinstance(spec, Convolution) and spec.single_pixels and spec.weight_bytes >= MANY_WEIGHTS
+    if not short or not shares(work.rules, core.machine, pass_of(work, core.machine, macro)):
+        return macro
+    return replace(macro, prefetch_distance_bytes=core.fit.macro_tile.prefetch_distance)
 
 
 def _with_rows(macro: MacroTile, scale: int) -> MacroTile:

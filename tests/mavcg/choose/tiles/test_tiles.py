@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.tiles.candidates import LEAST_TASKS, candidates, plain_tile, task_sizes
@@ -21,6 +22,7 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.registry import emit
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.profiles.load import load_board
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, View, dense_view
@@ -135,6 +137,26 @@ def test_weights_are_not_prefetched_beyond_half_a_panel_by_tiles_that_do_not_sha
     macros = candidates(work, ZEN3, plain_tile(work, task_sizes(work, [X86])[0]))
 
     assert any(macro.prefetch_distance_bytes for macro in macros) == prefetched
+
+
+def pixels_of_runs(channels: int) -> Conv2d:
+    """A product of so many channels with as many, for runs of 1 to 256 pixels."""
+    column = View("f32", (1, 256, 1, channels), (0, channels, 0, 1))
+    one = (1, 1)
+    return Conv2d(column, column, None, one, one, one, 1, 16, False, True, "", (), free_rows=True)
+
+
+@pytest.mark.parametrize(("channels", "prefetched"), [(64, False), (256, True), (512, True)])
+def test_tiles_of_runs_of_any_length_share_prefetches_of_many_weights(channels: int, prefetched: bool) -> None:
+    """A sixth of the next chunk's 512 bytes in 8 terms of a tile, where each tile prefetched all of its own."""
+    spec = pixels_of_runs(channels)
+    ((_, _, macro),) = plan_tiles([spec], {"zen3": ZEN3})
+    module = ir.Module("pixels")
+    emit(module, spec, X86, macro)
+    bodies = [text for text in str(module).split("br ") if "@llvm.prefetch" in text or '@"llvm.prefetch' in text]
+
+    assert (macro.prefetch_distance_bytes is not None) == bool(bodies) == prefetched
+    assert max((text.count("llvm.prefetch") for text in bodies), default=0) <= 3
 
 
 def test_weights_that_rows_pass_over_are_prefetched_where_they_do_not_stay_in_level_1() -> None:
