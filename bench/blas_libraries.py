@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 
 from bench.wheels import cache_folder, pip
@@ -15,6 +16,8 @@ from mavcg.model.blas.request import BlasOptions, make_blas_request
 
 BLIS_PACKAGE = "libblis4-pthread"
 MKL_PACKAGES = ("mkl==2026.2.0", "intel-openmp==2026.2.0")
+# Core types of OpenBLAS with kernels of their own for machines of today, and the feature (LLVM's name) that each needs.
+OPENBLAS_NEEDS = {"SkylakeX": "avx512vl", "Sapphirerapids": "avx512bf16", "Haswell": "avx2", "Zen": "avx2"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,12 @@ def our_library(folder: Path) -> BlasLibrary:
     path = folder / "libmavcg_blas.so"
     build_blas(make_blas_request(path, BlasOptions(board="host")))
     return BlasLibrary("mavcg", path, "", environment={"MAVCG_BLAS_NUM_THREADS": "{threads}"})
+
+
+def openblas_core_types() -> list[str]:
+    """Return the core types of OpenBLAS whose kernels this machine can run: a forced one that it cannot is a SIGILL."""
+    features = llvm.get_host_cpu_features()
+    return [name for name, feature in OPENBLAS_NEEDS.items() if features.get(feature)]
 
 
 def openblas(core_type: str | None) -> BlasLibrary:

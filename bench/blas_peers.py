@@ -3,8 +3,8 @@
 Square, tall, skinny and tiny products, f32 and f64, A as it is and transposed, one thread and two. Each library is a
 process of its own, stopped while another is timed, because thread pools spin. They alternate in rotating order; each is
 called from a compiled loop for some milliseconds, after one call that is not counted. A round's ratio is of
-neighbouring times, and the median of these ratios counts. OpenBLAS is started with each core type that may have the
-best kernels for this machine; the fastest one in geometric mean counts. All results are compared with NumPy's in double
+neighbouring times, and the median of these ratios counts. OpenBLAS is started with each core type whose kernels
+this machine can run; the fastest one in geometric mean counts. All results are compared with NumPy's in double
 precision, and the command fails if one differs. Long products get fewer rounds: the whole takes about five minutes on a
 quiet machine with two CPUs.
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, our_library
+from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, openblas_core_types, our_library
 from bench.interleaved import Worker, bound, when_loaded
 from bench.record import ROOT, facts, write
 from bench.tables.catalogue import show_record
@@ -38,7 +38,6 @@ SHAPES: Mapping[str, tuple[tuple[int, int, int], ...]] = {
     "skinny": ((2000, 16, 500), (16, 2000, 500), (1000, 1000, 24), (3000, 5, 400)),
     "tiny": ((4, 4, 4), (8, 8, 8), (13, 17, 19), (16, 16, 16), (32, 32, 32), (64, 64, 64), (100, 100, 100)),
 }
-OPENBLAS_CORES = ("SkylakeX", "Sapphirerapids", "Haswell")
 ROUNDS, TURN_SECONDS = 9, 0.008
 LARGE_ROUNDS, LARGE_PRODUCT = 5, 8e8  # of products of so many multiply-adds: a turn of theirs is two calls, as long
 CLOSE = {"s": 1e-5, "d": 1e-13, "sb": 1e-5, "sh": 1e-5}  # of the largest element, times the square root of the terms
@@ -224,7 +223,7 @@ def main() -> None:
                 libraries.append(make())
             except MavcgError as error:
                 missing[name] = str(error)
-        libraries += [] if args.half else [openblas(core) for core in OPENBLAS_CORES]
+        libraries += [] if args.half else [openblas(core) for core in openblas_core_types()]
         if len(libraries) == 1:
             raise SystemExit(f"no other library: {'; '.join(missing.values())}")
         rows = measure(libraries, sizes, threads, args.rounds, "cpu_s" if args.cpu_time else "wall_s")

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.blas_libraries import openblas, our_library
-from bench.blas_peers import OPENBLAS_CORES, SHAPES, Size, best_openblas, measure
+from bench.blas_libraries import openblas, openblas_core_types, our_library
+from bench.blas_peers import SHAPES, Size, best_openblas, measure
 from bench.headline import run
 
 ROUNDS = 5
@@ -20,7 +20,7 @@ def measure_some() -> Mapping[str, Any]:
     shapes = [(kind, shape) for kind, of_kind in SHAPES.items() for shape in of_kind[:3]]
     sizes = [Size(kind, "s", transa, *shape) for kind, shape in shapes for transa in (False, True)]
     with tempfile.TemporaryDirectory(prefix="mavcg-blas-") as folder:
-        libraries = [our_library(Path(folder)), *map(openblas, OPENBLAS_CORES)]
+        libraries = [our_library(Path(folder)), *map(openblas, openblas_core_types())]
         rows = measure(libraries, sizes, (1, 2), ROUNDS, "wall_s")
     peers = {library.name: library.version for library in libraries[1:]}
     return {"rounds": ROUNDS, "peers": peers, "best_openblas": best_openblas(rows), "rows": rows}

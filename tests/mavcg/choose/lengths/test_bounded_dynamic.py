@@ -25,7 +25,8 @@ def compared(path: Path, shape: tuple[int | None, ...], dimension: Dimension, le
     The inputs behind the length are the largest numbers: none of them may count.
     """
     quantized = path.with_name("dynamic.onnx")
-    quantize_dynamic(path, quantized, weight_type=QuantType.QInt8)
+    # Weights of 7 bits: without VNNI, onnxruntime adds two products of u8 and s8 in 16 bits, which 8 bits overflow.
+    quantize_dynamic(path, quantized, weight_type=QuantType.QInt8, reduce_range=True)
     rng = np.random.default_rng(3)
     inputs: dict[int, Any] = {
         n: {"x": (rng.standard_normal([n if d is None else d for d in shape]) * (1 + n % 5)).astype(np.float32)}
