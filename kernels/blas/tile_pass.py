@@ -18,7 +18,8 @@ from mavcg.specs.kernel import Machine
 
 TILE_TYPE = ir.FunctionType(ir.VoidType(), [I64, PTR, PTR, PTR, PTR, I64])
 ARGUMENTS = ("terms", "a", "b", "c", "steps", "last_rows")
-UNROLL = 4
+# Terms of an iteration. With more than two, compilers rename an in-order core's accumulators by moves, and spill them.
+UNROLL, UNROLL_IN_ORDER = 4, 2
 # Offsets in struct blas_steps of csrc/blas.h, in bytes.
 A_STEP, B_STEP, B_COLUMN, C_COLUMN, ALPHA, BETA = 0, 8, 16, 24, 32, 40
 
@@ -127,8 +128,9 @@ class _TilePass:
         terms, steps = b.function.args[0], partial(self.terms, self.operands())
         tile = SumTile(len(self.vectors), len(self.columns), holds_left=True, order=(CHAINS, COLUMNS, ROWS))
         products = ProductLoop(b, tile, partial(self.rows, masks or {}), self.elements, self.multiply_add)
-        whole = b.and_(terms, const(-UNROLL), "whole")
-        begun = products.loop(const(0), whole, UNROLL, steps, start)
+        unroll = UNROLL_IN_ORDER if self.machine.in_order else UNROLL
+        whole = b.and_(terms, const(-unroll), "whole")
+        begun = products.loop(const(0), whole, unroll, steps, start)
         return products.loop(whole, terms, 1, steps, begun, "rest")
 
     def operands(self) -> tuple[ir.Value, ...]:

@@ -68,6 +68,14 @@ class BlasBuildOptions:
             "of their own where it is known to gain (the default) or wherever it differs (all).",
         ),
     ] = None
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            metavar="off|fast|best",
+            help="Instruction order of kernels for cores with a timing profile: as the compiler leaves it; heuristic "
+            "(the default); best that an exact solver finds, with up to 8 s for a loop.",
+        ),
+    ] = None
     jobs: Jobs = None
     as_json: JsonReport = False
 
@@ -99,6 +107,7 @@ def run_build(options: BlasBuildOptions) -> None:
             strip=options.strip,
             jobs=options.jobs,
             versions=options.versions,
+            tune=options.tune,
         ),
         options.next_library,
     )

@@ -18,6 +18,9 @@ from mavcg.specs.blas_blocks import ITEM_BYTES, MATRIX_TERMS, PRODUCT_TYPES, TAL
 from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
+# Free registers of an in-order core's tile: with four, LLVM moves and spills sums. By the model of a Cortex-A55, 2 x 12
+# vectors by columns do 7.8 of 8 FLOP a cycle once rescheduled, 2 x 13 and 4 x 6 5.4 and 4.7.
+SPARE_IN_ORDER = 5
 # A panel of B stays in level 1 only if one of A fits beside it: with longer panels, whose ends cost less, products of
 # 512 and 1000 were 4 (f32) and 9 percent (f64) slower on a core with 48 KiB and 64-byte vectors. Where level 1 is so
 # small that both leave only short panels, B's alone counts and A streams from level 2: on a Zen 4 with 32 KiB, f32 and
@@ -114,7 +117,7 @@ def _tiles(machines: Iterator[Machine] | Sequence[Machine]) -> list[tuple[int, i
 def _fits(machine: Machine, units: int, columns: int) -> bool:
     """True if the sums, a vector of A per unit and the elements of B fit the registers; a unit is one vector here."""
     inputs = -(-columns // 4) if by_lane(machine) else 1
-    spare = SPARE_OF_LLVM if machine.vector_registers > 16 else 0
+    spare = SPARE_IN_ORDER if machine.in_order else SPARE_OF_LLVM if machine.vector_registers > 16 else 0
     return units * columns + units + inputs + spare <= machine.vector_registers
 
 
@@ -133,11 +136,16 @@ def _most_terms(core: CoreModel, item: int, lanes: int, units: int, columns: int
 
 
 def _cycles(core: CoreModel, item: int, lanes: int, units: int, columns: int) -> float:
-    """Return the modelled time of a multiply-add of the tile, in ns: arithmetic, loads, and lines of A from level 2."""
+    """Return the modelled time of a multiply-add of the tile, in ns: arithmetic, loads, and lines of A from level 2.
+
+    What is exposed of the lines is the fraction for level 1, which they fill: packed A is read in order. With that for
+    level 2 an AVX2 core took 1 x 14 vectors by columns, whose broadcasts outnumber its load pipes and whose sums
+    compilers spill: on a Zen 3 f32 products of 384 reached 70 GFLOP/s, with 2 x 6 they reach 90 (OpenBLAS 94).
+    """
     vectors = units * lanes * item // core.machine.vector_bytes
     high, wide = pass_shape(core.machine, vectors, columns)
     passes = -(-vectors // high) * -(-columns // wide)
     fit = core.fit
     streamed = units * lanes * item / fit.typical.l2_bytes_per_cycle
-    cycles = passes * pass_cycles(core.machine, high, wide) + fit.macro_tile.l2_fill_exposed * streamed
+    cycles = passes * pass_cycles(core.machine, high, wide) + fit.macro_tile.l1_fill_exposed * streamed
     return cycles / (units * lanes * columns) / core.ghz

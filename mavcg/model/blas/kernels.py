@@ -7,9 +7,11 @@ from pathlib import Path
 
 from llvmlite import ir
 
-from mavcg.choose.lowering.kernel_code import KERNEL_FLAGS, version_symbol
+from mavcg.assembly.tuning_options import has_machine_passes
+from mavcg.choose.lowering.kernel_code import KERNEL_FLAGS, CodeSettings, version_symbol
+from mavcg.choose.lowering.kernel_code import compile_kernels as compile_text
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.hardware.core import GENERIC
+from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
 from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, PACKED, ProductTile
@@ -25,7 +27,6 @@ from mavcg.runtime.kernel_versions import KernelNeeds
 from mavcg.runtime.needs import allowed_extensions, kernel_extensions
 from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
-from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import Target
 
 PREFETCHED_TERMS = 8  # prefetch distance of tall tiles in A, in terms
@@ -69,20 +70,18 @@ def compile_kernels(
     """
 
     def compile_jobs(jobs: Iterator[_TileJob]) -> list[Path]:
-        tasks = [
-            Task(f"compiling kernels for {job.label}", partial(_tile_object, job, request.target, folder))
-            for job in jobs
-        ]
+        tasks = [Task(job.action, partial(_tile_object, job, request, folder)) for job in jobs]
         return run_tasks(tasks, request.workers, progress)
 
     machines, cores = board.machines, request.cores
-    objects = compile_jobs(job for label in machines for job in _jobs(tiles, machines[label], label))
+    tuned = {core.name: core for core in cores if request.tuning.on and has_machine_passes(core)}
+    objects = compile_jobs(job for label in machines for job in _jobs(tiles, machines[label], label, tuned.get(label)))
     needs = kernel_extensions(objects, allowed_extensions(machines.values()))
     while levels := next_levels(needs, cores, machines[GENERIC], request.target, request.levels):
         made = compile_jobs(
             replace(job, functions=own)
             for level in levels
-            for job in _jobs(tiles, level.machine, level.core.name)
+            for job in _jobs(tiles, level.machine, level.core.name, tuned.get(level.core.level_of))
             if (own := tuple(function for function in job.functions if function.symbol in level.kernels))
         )
         needs |= kernel_extensions(made, allowed_extensions(level.machine for level in levels))
@@ -92,38 +91,44 @@ def compile_kernels(
 
 @dataclass(frozen=True)
 class _TileJob:
-    """Functions of one version that are compiled together."""
+    """Functions of one version that are compiled together. tuned: the core that they are rescheduled for, or None."""
 
     functions: tuple[Function, ...]
     machine: Machine
     label: str
     number: int
+    tuned: Core | None
+
+    @property
+    def action(self) -> str:
+        """The words of its task."""
+        return f"compiling {'and rescheduling ' if self.tuned else ''}kernels for {self.label}"
 
 
-def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
-    """Return a version's compile jobs: tiles by type and form, about equal in work, and the other products."""
-    parts: list[tuple[Function, ...]] = [
-        part for of_dtype in tiles.values() for form in FORMS if (part := tuple(t for t in of_dtype if t.form == form))
-    ]
+def _jobs(
+    tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str, tuned: Core | None
+) -> list[_TileJob]:
+    """Return a version's compile jobs: tiles by type and form, and the other products.
+
+    tuned: the core that packed tiles of all rows are rescheduled for, where large products spend their time; other
+    tiles compute edges and small products, and would take four times as long to build.
+    """
+    whole, parts = list[tuple[Function, ...]](), list[tuple[Function, ...]]()
+    for of_dtype in tiles.values():
+        most = max(tile.rows for tile in of_dtype if tile.form == PACKED)
+        whole.append(tuple(tile for tile in of_dtype if tile.form == PACKED and tile.rows == most))
+        parts += [tuple(t for t in of_dtype if t.form == form and t not in whole[-1]) for form in FORMS]
     parts[0] += tuple(VectorProduct(dtype, sums) for dtype in ITEM_BYTES for sums in (False, True))
     parts[0] += tuple(DotProducts(dtype) for dtype in ITEM_BYTES)
-    return [_TileJob(part, machine, label, number) for number, part in enumerate(parts)]
+    jobs = [(part, tuned) for part in whole] + [(part, None) for part in parts if part]
+    return [_TileJob(part, machine, label, number, core) for number, (part, core) in enumerate(jobs)]
 
 
-def _tile_object(job: _TileJob, target: Target, folder: Path) -> Path:
+def _tile_object(job: _TileJob, request: BlasRequest, folder: Path) -> Path:
+    text = function_module(job.functions, job.machine, job.label, request.target)
     out = folder / f"tiles-{job.label}-{job.number}.o"
-    message = f"compiling kernels for {job.label}"
-    compile_module(
-        CodegenJob(
-            function_module(job.functions, job.machine, job.label, target),
-            target,
-            message,
-            "2",
-            emit="obj",
-            flags=KERNEL_FLAGS,
-        ),
-        out,
-    )
+    settings = CodeSettings(request.target, job.tuned, request.tuning, job.action, KERNEL_FLAGS)
+    compile_text(text, version_symbol(job.functions[0].symbol, job.label), settings, out)
     return out
 
 

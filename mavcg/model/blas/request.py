@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mavcg.assembly.tuning_options import FAST, Tuning, parse_tuning
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import HOST, Board
 from mavcg.hardware.core import Core
@@ -23,7 +24,7 @@ class BlasRequest:
 
     board: for whose caches the blocks are planned. ilp64: integers are 64-bit in routines whose names have no suffix.
     soname: None for the file's name. next_library: library of the other routines, loaded together with this one.
-    levels: of LEVELS, the feature levels of cores that get versions (kernel_levels.py).
+    levels: of LEVELS, the feature levels of cores that get versions (kernel_levels.py). tuning: machine passes.
     """
 
     output: Path
@@ -36,6 +37,7 @@ class BlasRequest:
     strip: bool = False
     workers: int = field(default_factory=default_workers)
     levels: str = MODELLED_LEVELS
+    tuning: Tuning = FAST
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class BlasOptions:
     strip: bool = False
     jobs: int | None = None
     versions: str | None = None
+    tune: str | None = None
 
 
 def make_blas_request(output: Path, options: BlasOptions, next_library: Path | None = None) -> BlasRequest:
@@ -100,6 +103,7 @@ def make_blas_request(output: Path, options: BlasOptions, next_library: Path | N
         options.strip,
         options.jobs or default_workers(),
         parse_levels(options.versions),
+        parse_tuning(options.tune),
     )
 
 
