@@ -18,6 +18,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.text.byte_sizes import parse_bytes
 
 NO_STATES = "the networks of an application share one memory, in which nothing stays between runs"  # in messages
+FIXED_SHAPES = "the networks of an application have inputs of fixed shapes"  # in messages
 NO_COUNTS = "the networks of an application have outputs of fixed shapes"  # in messages
 _AUTO = re.compile(r"auto(?::(\d+))?")
 _NETWORK_KEY = re.compile(r"network\[(\d+)\]\.?(.*)")
@@ -113,6 +114,7 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
     text = read_text(path, "name an app.toml")
     locations = _KeyLocations(path, text)
     document = toml_document(text, str(path))._replace(place=locations.of)
+    _refuse_ranges(document)
     file = document.decode(_Application)
     if not file.network:
         raise document.fault("network", "missing", "add [[network]] with name and file")
@@ -130,6 +132,21 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
         raise document.fault("order", wrong, f"the networks are {', '.join(names)}")
     networks = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
     return ApplicationFile(path, memory, file.parallel, networks)
+
+
+def _refuse_ranges(document: Document) -> None:
+    """Raise the document's error for a range in place of a length, a bounded dimension, which a build takes alone."""
+    networks = document.value.get("network")
+    for number, network in enumerate(networks if isinstance(networks, list) else []):
+        shapes = network.get("shapes") if isinstance(network, dict) else None
+        for name, shape in (shapes if isinstance(shapes, dict) else {}).items():
+            lengths = shape if isinstance(shape, list) else [shape]
+            if any(isinstance(length, str) and ".." in length for length in lengths):
+                wrong = f"{value_text(shape)} has a bounded dimension, and {FIXED_SHAPES}"
+                remedy = (
+                    "give each axis one length, or build the network alone, by `mavcg build MODEL` (docs/lengths.md)"
+                )
+                raise document.fault(f"network[{number}].shapes.{name}", wrong, remedy)
 
 
 def _network(document: Document, locations: _KeyLocations, number: int, entry: _Network) -> NetworkEntry:

@@ -75,6 +75,8 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ("auto:2", "auto:1", 'line 13: network[1].partitions: "auto:1"'),
         ('"auto:2"', "[1]", "line 13: network[1].partitions[0]: 1 is not a string"),
         ("[1, 3, 8, 8]", "[0]", "line 14: network[1].shapes"),
+        ("[1, 3, 8, 8]", '[1, "1..8", 8]', 'line 14: network[1].shapes.x: [1, "1..8", 8] has a bounded dimension'),
+        ("[1, 3, 8, 8]", '"1x1..8x8"', "give each axis one length, or build the network alone, by `mavcg build MODEL`"),
         ("throughput = 20", 'schedule = "a, [b"', 'line 7: network[0].schedule: "a, [b": column 6: a bracket is open'),
         (
             "throughput = 20",
