@@ -120,16 +120,41 @@ def worked_loop(writer: Writer) -> list[int]:
 def worked_branches(writer: Writer) -> list[int]:
     """A convolution, and two branches of as many operators, each a convolution of its own after a foreign operator."""
 
+    a = convolution(writer, writer.input(SHAPE, name="x"), 0)
+    return [chosen(writer, writer.input((1,), "bool", name="flag"), a)]
+
+
+def chosen(writer: Writer, flag: int, x: int) -> int:
+    """One of two branches, each a convolution of its own after an operator that mavcg has not."""
+
     def branch(seed: int) -> Any:
         def made(w: Writer) -> list[int]:
             return [convolution(w, w.op("CUMSUM", [w.input(SHAPE), w.constant([1])], shape=SHAPE), seed)]
 
         return made
 
-    a = convolution(writer, writer.input(SHAPE, name="x"), 0)
     bodies: dict[str, Any] = {"thenSubgraphIndex": writer.body(branch(5)), "elseSubgraphIndex": writer.body(branch(6))}
-    flag = writer.input((1,), "bool", name="flag")
-    return [writer.op("IF", [flag, a], options="IfOptions", shape=SHAPE, **bodies)]
+    return writer.op("IF", [flag, x], options="IfOptions", shape=SHAPE, **bodies)
+
+
+def branches_in_a_loop(writer: Writer) -> list[int]:
+    """A convolution, and a loop over a convolution and one of two branches: the first in two of three iterations."""
+
+    def goes_on(w: Writer) -> list[int]:
+        count, _ = w.input((1,), "i32"), w.input(SHAPE)
+        return [w.op("LESS", [count, w.constant([3])], "bool", shape=(1,))]
+
+    def step(w: Writer) -> list[int]:
+        count, x = w.input((1,), "i32"), w.input(SHAPE)
+        more = w.op("ADD", [count, w.constant([1])], "i32", "AddOptions", shape=(1,))
+        early = w.op("LESS", [count, w.constant([2])], "bool", shape=(1,))
+        return [more, chosen(w, early, convolution(w, x, 7))]
+
+    a = convolution(writer, writer.input(SHAPE, name="x"), 0)
+    bodies: dict[str, Any] = {"condSubgraphIndex": writer.body(goes_on), "bodySubgraphIndex": writer.body(step)}
+    count, b = writer.ops("WHILE", [writer.constant([0]), a], ["i32", "f32"], "WhileOptions", **bodies)
+    writer.graph.tensors[count].shape, writer.graph.tensors[b].shape = [1], list(SHAPE)
+    return [b]
 
 
 @pytest.mark.long
@@ -139,8 +164,13 @@ def worked_branches(writer: Writer) -> list[int]:
         (worked_loop, [X], {2: "2 of 2 subgraphs with 3 of 4 nodes"}),
         (worked_branches, [X, np.array([True])], dict.fromkeys((1, 2), "1 of 1 subgraphs with 1 of 2 nodes")),
         (worked_branches, [X, np.array([False])], dict.fromkeys((1, 2), "1 of 1 subgraphs with 1 of 2 nodes")),
+        (
+            branches_in_a_loop,
+            [X],
+            dict.fromkeys((2, 3), "1 of 1 subgraphs with 1 of 2 nodes") | {4: "1 of 1 subgraphs with 3 of 4 nodes"},
+        ),
     ],
-    ids=["WHILE", "IF taken", "IF not taken"],
+    ids=["WHILE", "IF taken", "IF not taken", "IF in WHILE"],
 )
 def test_parts_of_bodies_are_built(
     make: Any, inputs: Any, of_bodies: dict[int, str], here: Path, cores: tuple[str, str], capfd: Any
@@ -151,7 +181,8 @@ def test_parts_of_bodies_are_built(
     (here / "m.tflite").write_bytes(data)
     words = ["m.tflite", "--partial", "--cores", cores[1], "-o", "libm.so", "--json"]
     report = json.loads(build_in(here, *words))
-    assert len(report["subgraphs"]) == 3 and report["macs_share"] == 1.0
+    count = 1 + sum(int(taken.split()[0]) for taken in of_bodies.values())
+    assert len(report["subgraphs"]) == count and report["macs_share"] == 1.0
     assert report["nodes_with_unknown_macs"] == 0
     assert ("CUMSUM", "this operator is not supported") in [(left["op"], left["why"]) for left in report["left"]]
     (whole,) = litert(data, inputs)
