@@ -106,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         snprintf(keys[i], sizeof *text, "%s", which & 1 ? "threads" : "quiet");
         snprintf(values[i], sizeof *text, "%d", which >> 1 & 1);
         if (which & 4) keys[i][next(&in, 1) % 8] = (char)next(&in, 1);
-        if (which & 8) values[i][next(&in, 1) % 8] = (char)next(&in, 1), values[i][next(&in, 1) % 8] = (char)next(&in, 1);
+        if (which & 8)
+            values[i][next(&in, 1) % 8] = (char)next(&in, 1), values[i][next(&in, 1) % 8] = (char)next(&in, 1);
     }
     keys[count] = (char *)"quiet", values[count] = (char *)"1", count++; /* it would speak at every input */
     reports = 0;

@@ -18,7 +18,7 @@ from fuzz.inject.helpers import Helpers, end_when_ready, processes_left
 from fuzz.inject.scenarios import Scenario
 from mavcg.cli.app import run
 
-HANG_S = 180
+HANG_S = 600  # by the clock: a machine that others use may be slow
 PROCESSES_LEFT = "\n(it leaves processes)"
 
 Files = Mapping[str, bytes]  # name -> content

@@ -126,7 +126,7 @@ _MODEL = ("build", "dense.onnx", "--shape", "x=4x64", "--board", "host", "-o", "
 _GCC = ("gcc", "-O2", "-c", "k.c", "-o", "k.o")
 _DATABASE = ("costs.sqlite",)
 _TO_DATABASE = ("--db", *_DATABASE)
-_TUNE = ("tune", "conv.onnx", "--runner", "simulate", "--board", "rk3588", *_TO_DATABASE)
+_TUNE = ("tune", "small.onnx", "--runner", "simulate", "--board", "rk3588", *_TO_DATABASE)
 _SERVE = ("farm", "serve", "--port", "0", "--json", "--token", "{first}/token.pem")
 
 SCENARIOS: Mapping[str, Scenario] = {

@@ -52,6 +52,20 @@ def test_an_operation_that_there_is_not() -> None:
     assert done.returncode == 1 and f"they are {', '.join(OPERATIONS)}" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        ("exit 0", []),  # its time was over before the first failure
+        ("exit 3", ["the driver ended with 3"]),
+        ("printf 'a\\tb\\tc\\t1\\t1\\t0\\t0\\n'; exit 1", ["the driver ended with 1"]),
+        ("printf 'a\\tb\\tc\\t1\\t0\\t0\\t1\\n'; exit 1", ["c"]),
+    ],
+)
+def test_the_end_of_a_driver_is_judged(monkeypatch: pytest.MonkeyPatch, command: str, wrong: list[str]) -> None:
+    monkeypatch.setattr("fuzz.inject.run.OPERATIONS", {"one": lambda seconds: iter([["sh", "-c", command]])})
+    assert [row.error for row in run_operation("one", 10) if row.wrong] == wrong
+
+
 def test_a_database_counts_by_its_rows(tmp_path: Path) -> None:
     """Its pages and dates may differ; one that is damaged counts by its bytes; rows of a whole one are a part of it."""
     made = []
