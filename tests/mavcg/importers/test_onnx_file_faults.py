@@ -16,11 +16,11 @@ from tests.mavcg.importers.onnx_files import F32, I64, RELU, Imported, model, va
 
 
 def test_an_unsupported_operator_is_named_with_what_there_is(imported: Imported) -> None:
-    nodes = [RELU, helper.make_node("Det", ["y"], ["z"], name="crop")]
+    nodes = [RELU, helper.make_node("Multinomial", ["y"], ["z"], name="crop")]
 
     with pytest.raises(
         UnsupportedOp,
-        match=r"node 'crop' \(Det\): this operator is not supported; `mavcg build --operators` lists",
+        match=r"node 'crop' \(Multinomial\): this operator is not supported; `mavcg build --operators` lists",
     ):
         imported(model(nodes, [value("x", [1, 3])], ["z"]))
 
