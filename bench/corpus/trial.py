@@ -77,8 +77,6 @@ def try_package(package: Package, way: Way, folder: Path, data: Path, timed: boo
             for tool in (LAUNCH, BUILD):
                 shutil.copytree(scratch / "plain", scratch / tool, symlinks=True)
             profile = folder / "profile.json"
-            if not profile.exists():
-                _profile(package, profile, data)
             hot = f'[build]\nprofile = "{profile}"\nthreshold = {THRESHOLD}\n'
             (scratch / "mavcg.toml").write_text(hot + way.target, encoding="utf-8")
             return _tried(package, way, Trial(scratch, folder, data, timed), row)
@@ -91,6 +89,11 @@ def try_package(package: Package, way: Way, folder: Path, data: Path, timed: boo
 def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
     """Build a package that is unpacked thrice, and compare the programs; returns its row. Raises: _Failed."""
     plain = _build(package, way, trial, PLAIN)
+    if not (profile := trial.folder / "profile.json").exists():
+        if way == _first_way():
+            _profile(package, plain, profile)
+        else:
+            _profile_elsewhere(package, profile, trial)
     right = _work(package, plain, processors(way)[0])
     if package.check and not way.arm:
         _run(package.check, plain, "check of the plain build")
@@ -121,14 +124,23 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
     return replace(row, build_verdict=verdict, build_bytes=code)
 
 
-def _profile(package: Package, path: Path, data: Path) -> None:
-    """Write the profile of a package's work on this machine. An emulator cannot be profiled, so builds for AArch64 take
-    their hot functions from here, too."""
+def _first_way() -> Way:
+    return next(iter(ways().values()))
+
+
+def _profile(package: Package, built: Built, path: Path) -> None:
+    """Write the profile of a package's work by a build for this machine, without versions."""
+    command = [str(commands_folder() / "mavcg"), "profile", "--board", "host", "-o", str(path), "--", "sh", "-c"]
+    _run(shlex.join([*command, repeated(package.work, _work_cpu_s(package, built))]), built, "profile")
+
+
+def _profile_elsewhere(package: Package, path: Path, trial: Trial) -> None:
+    """The same by a build of its own. An emulator cannot be profiled, so builds for AArch64 take their hot functions
+    from here, too."""
     with scratch_folder("corpus") as scratch:
         unpack(package, scratch / PLAIN)
-        built = _build(package, next(iter(ways().values())), Trial(scratch, path.parent, data, False), PLAIN)
-        command = [str(commands_folder() / "mavcg"), "profile", "--board", "host", "-o", str(path), "--", "sh", "-c"]
-        _run(shlex.join([*command, repeated(package.work, _work_cpu_s(package, built))]), built, "profile")
+        built = _build(package, _first_way(), replace(trial, scratch=scratch), PLAIN)
+        _profile(package, built, path)
 
 
 def repeated(work: str, cpu_s: float) -> str:
