@@ -86,12 +86,24 @@ def why_unversioned(command: Sequence[str], folder: Path) -> list[UnversionedOut
 
 
 def refuse_unversioned(output: UnversionedOutput, hot: "Sequence[HotSymbol]") -> None:
-    """Raise MavcgError if the file defines hot functions."""
+    """Raise MavcgError if the file defines hot functions, other than by objects whose notes say what became of them."""
     from mavcg.program.hot_functions import hot_in_assembly, hot_in_object
 
-    if symbols := (hot_in_assembly if output.is_text else hot_in_object)(output.output, hot):
+    symbols = (hot_in_assembly if output.is_text else hot_in_object)(output.output, hot)
+    noted = _noted_functions(output.output) if symbols and not output.is_text else frozenset()
+    if symbols := [symbol for symbol in symbols if symbol.name not in noted]:
         names = ", ".join(symbol.given_name for symbol in symbols[:3])
         raise MavcgError(f"{output.output.name}: {names}: {output.reason}")
+
+
+def _noted_functions(path: Path) -> frozenset[str]:
+    """Return the functions that notes of linked objects name: those with versions, and refused ones."""
+    from mavcg.objects.inspection import notes
+
+    found: set[str] = set()
+    for note in notes(path):
+        found |= {function["name"] for function in note.get("functions", ())} | {*note.get("refused", ())}
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,13 @@ def test_compiling_and_linking_at_once_says_what_it_misses(mavcg: Any, project: 
     assert launch(mavcg, "gcc", "-shared", "-fPIC", "cold.c", "-o", "libcold.so").stderr == ""
 
 
+def test_a_source_linked_with_objects_that_have_versions_misses_nothing(mavcg: Any, project: Path) -> None:
+    """A program's hot functions were taken for those of the one source that is compiled as it is linked."""
+    assert launch(mavcg, "gcc", "-c", "hot.c").status == 0
+    linked = launch(mavcg, "--strict", "gcc", "main.c", "hot.o", "-o", "app")
+    assert linked.status == 0 and linked.stderr == "" and notes(project / "app")
+
+
 def test_link_time_optimisation_says_what_it_misses(mavcg: Any, project: Path) -> None:
     ended = launch(mavcg, "gcc", "-flto", "-c", "hot.c")
     assert ended.status == 0
