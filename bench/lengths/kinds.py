@@ -46,6 +46,8 @@ KINDS: Mapping[str, tuple[int, Kind]] = {  # name: (first opset, function)
     "concat": (17, shapes.concatenated),
     "slice": (17, shapes.sliced),
     "first": (17, shapes.first),
+    "last": (17, shapes.last),
+    "shifted": (17, shapes.shifted),
     "split": (17, shapes.split),
     "transpose": (17, shapes.transposed),
     "reshape": (17, shapes.reshaped),

@@ -37,6 +37,42 @@ def first(part: LengthPart) -> None:
         part.made(made, (*shape[:axis], *shape[axis + 1 :]))
 
 
+def last(part: LengthPart) -> None:
+    """The last index of the symbolic dimension, or all from the last one back."""
+    x = part.tensor(lambda shape: SYMBOL in shape)
+    axis, shape = part.shapes[x].index(SYMBOL), part.shapes[x]
+    kind = part.pick("slice", "gather", "back")
+    if kind == "slice":
+        made = part.add("Slice", x, part.whole(-1), part.whole(2**31 - 1), part.whole(axis))
+        part.made(made, changed(shape, axis, 1))
+    elif kind == "gather":
+        made = part.add("Gather", x, part.constant(-1, np.int64), axis=axis)
+        part.made(made, (*shape[:axis], *shape[axis + 1 :]))
+    else:
+        bounds = (part.whole(i) for i in (-1, -(2**31), axis, -1))
+        part.made(part.add("Slice", x, *bounds), shape)
+
+
+def shifted(part: LengthPart) -> None:
+    """Rows behind those of the symbolic dimension, or in front of them; as many are cut off at the other end."""
+    x = part.tensor(lambda shape: SYMBOL in shape)
+    axis, shape = part.shapes[x].index(SYMBOL), part.shapes[x]
+    count = part.pick(1, 2)
+    rows = part.weights(*(count if d == SYMBOL else int(d) for d in shape))
+    if part.rng.random() < 0.3:  # twice the rows, of which the second half is taken
+        y = part.tensor(lambda other: other == shape)
+        joined = part.add("Concat", y, x, axis=axis)
+        length = part.add("Gather", part.add("Shape", x), part.whole(axis))
+        made = part.add("Slice", joined, length, part.whole(2**31 - 1), part.whole(axis))
+    elif part.rng.random() < 0.7:
+        joined = part.add("Concat", x, rows, axis=axis)
+        made = part.add("Slice", joined, part.whole(count), part.whole(2**31 - 1), part.whole(axis))
+    else:
+        joined = part.add("Concat", rows, x, rows, axis=axis)
+        made = part.add("Slice", joined, part.whole(0), part.whole(-2 * count), part.whole(axis))
+    part.made(made, shape)
+
+
 def split(part: LengthPart) -> None:
     x = part.tensor()
     axis, shape = an_inner_axis(part, x), part.shapes[x]
