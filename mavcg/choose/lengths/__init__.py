@@ -9,8 +9,9 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
         axis_counts      rules of operators: how the axes of a result follow from those of its inputs
         length_numbers   constants that follow from a length become operators on it
     any_length       these graphs, optimised, -> lowered to kernels for any lengths; the program gets its dimensions
+        causal_masks     masks that a kernel reads become operators on places of queries and keys
         merged_steps     the same step of several lengths -> one step
-        moved_parts        what has no place in another tensor that is the same at all lengths
+        moved_parts      what has no place in another tensor that is the same at all lengths
         first_rows         by the first rows of work of its kernel for the longest lengths
         pixel_rows         the same, in other rows
         read_length        by a kernel that reads a length of the run

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, sample_of
+from mavcg.choose.lengths.causal_masks import with_computed_masks
 from mavcg.choose.lengths.length_numbers import without_length_inputs
 from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, step_refusal
 from mavcg.choose.lengths.moved_parts import leaves_input, moved_parts
@@ -32,6 +33,7 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     the same for all lengths. Raises: MavcgError naming the node that has no kernel for all lengths, and as lower_graph.
     """
     ordered = [graphs[0], *(in_order(graph, graphs[0], sampled.dimensions) for graph in graphs[1:])]
+    ordered = with_computed_masks(ordered, sampled.samples)
     separate = moved_parts(ordered)
     lowered = [without_state_copies(lower_graph(graph, packing, separate=separate)) for graph in ordered]
     most = lowered[0]
@@ -77,7 +79,7 @@ def _axes(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mapping[str
     def refusal(node: Node, reason: str) -> MavcgError:
         return step_refusal(step_of.get(node, most.steps[-1]), sampled.dimensions, f"it {reason}")
 
-    known = {name: sampled.axes[name] for name in most.graph.inputs}
+    known = {name: sampled.axes.get(name, ()) for name in most.graph.inputs}
     seen = [sample_of(low.graph, lengths) for low, lengths in zip(graphs, sampled.samples, strict=True)]
     axes = axis_counts(most.graph, seen, known, refusal, sampled.windows)
     for node in most.graph.nodes:

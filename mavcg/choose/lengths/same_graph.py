@@ -148,7 +148,7 @@ def _is_corner(long: Array, short: Array) -> bool:
     common = tuple(slice(min(n, m)) for n, m in zip(long.shape, short.shape, strict=True))
     if long[common].tobytes() == short[common].tobytes():
         return True
-    masks = _causal_numbers(long), _causal_numbers(short)
+    masks = causal_numbers(long), causal_numbers(short)
     one_query = short.ndim > 1 and short.shape[-2] == 1  # which sees all
     return (
         masks[0] is not None
@@ -158,7 +158,7 @@ def _is_corner(long: Array, short: Array) -> bool:
     )
 
 
-def _causal_numbers(array: Array) -> tuple[bytes, bytes] | None:
+def causal_numbers(array: Array) -> tuple[bytes, bytes] | None:
     """Return the numbers of a causal mask, [.., queries, keys]: where a key is seen, and where not; None for another
     array."""
     queries, keys = array.shape[-2:] if array.ndim > 1 else (0, 0)

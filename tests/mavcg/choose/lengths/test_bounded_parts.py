@@ -73,8 +73,9 @@ PAST = (Dimension("past", 1, 33), Dimension("tokens", 1, 9))
 
 
 @pytest.mark.long
-def test_a_decoder_whose_cache_grows(tmp_path: Path) -> None:
-    path = decoder(tmp_path / "gpt.onnx")
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_decoder_whose_cache_grows(tmp_path: Path, joined: bool) -> None:
+    path = decoder(tmp_path / "gpt.onnx", joined=joined)
     pairs = ((1, 1), (5, 1), (7, 3), (33, 9), (2, 9), (33, 1))
     shapes = {"x": (1, "tokens", WIDTH), **{f"past.0.{name}": CACHE for name in ("key", "value")}}
     assert_same(path, shapes, PAST, {pair: steps_of(*pair) for pair in pairs}, ((7, 3), (2, 9)))

@@ -96,10 +96,26 @@ def test_values_computed_from_the_length(tmp_path: Path) -> None:
     assert_right(path, (1, None, 8), Dimension("tokens", 1, 40), (1, 2, 17, 39, 40), (17,))
 
 
+def test_roots_and_quotients_of_the_length(tmp_path: Path) -> None:
+    """As of a scale of attention, and of a mean; and places from the last one on."""
+    net = Tokens(8)
+    length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array(1)))
+    number = net.add("Cast", net.add("Mul", length, net.constant(np.array(2))), to=1)
+    first = net.add("Mul", "x", net.add("Sqrt", number))
+    second = net.add("Mul", first, net.add("Reciprocal", net.add("Sqrt", number)))
+    second = net.add("Mul", second, net.add("Reciprocal", number))
+    end = net.add("Add", length, length)
+    places = net.add("Cast", net.add("Range", length, end, net.constant(np.array(1))), to=1)
+    third = net.add("Add", second, net.add("Unsqueeze", places, net.whole(1)))
+    path = net.save(tmp_path / "m.onnx", [first, second, third])
+    # Of one length, products of numbers are folded.
+    assert_right(path, (1, None, 8), Dimension("tokens", 1, 40), (1, 2, 17, 39, 40), ())
+
+
 def test_a_value_computed_from_the_length_otherwise_is_refused(tmp_path: Path) -> None:
     net = Tokens(8)
     length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array(1)))
-    net.add("Div", "x", net.add("Sqrt", net.add("Cast", length, to=1)))
+    net.add("Div", "x", net.add("Log", net.add("Cast", length, to=1)))
     assert "has another constant" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
 
 
