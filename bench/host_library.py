@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def no_costs(folder: Path) -> Path:
-    """Return the path of an empty cost database in the folder."""
+def no_costs(folder: Path, name: str = "none") -> Path:
+    """Return the path of an empty cost database in the folder. name: its own where several builds share a folder."""
     from mavcg.choose.algorithms.costs.database_file import open_db
 
-    path = folder / "none.sqlite"
+    path = folder / f"{name}.sqlite"
     with open_db(path):
         return path
 
@@ -24,7 +24,7 @@ def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs:
     from mavcg.model.model import build_model
     from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 
-    costs = no_costs(library.parent)
+    costs = no_costs(library.parent, library.stem)
     try:
         selection = SelectionOptions(db=costs)
         request, _ = make_model_request(
