@@ -112,6 +112,7 @@ def test_roots_and_quotients_of_the_length(tmp_path: Path) -> None:
     assert_right(path, (1, None, 8), Dimension("tokens", 1, 40), (1, 2, 17, 39, 40), ())
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_value_computed_from_the_length_otherwise_is_refused(tmp_path: Path) -> None:
     net = Tokens(8)
     length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array(1)))
