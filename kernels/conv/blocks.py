@@ -148,6 +148,11 @@ class Blocks(RowsOfWork[Conv2d]):
         if crossing:
             self.crossing(tiles, with_next_weights(pointers(None), None))
             return
+        if spec.short_rows:
+            first, end = (b.mul(row, self.columns) for row in (run.begin, run.end))
+            tile_at, short = self.crossing_tile(tiles, pointers(None)), short_tile(self.machine, vectors)
+            row_tiles(b, first, end, tiling.widths.mr, tile_at, short)
+            return
 
         def line(row: Value) -> None:
             self.tiles(tiles, with_next_weights(pointers(row), b.sub(row, run.begin)))
@@ -180,27 +185,28 @@ class Blocks(RowsOfWork[Conv2d]):
 
     def crossing(self, chunk: _ChunkTiles, at: Pointers) -> None:
         """Emit all pixels of all rows as one sequence of register tiles, whose offsets are computed at run time."""
-        b, spec = self.b, self.spec
-        width, done = spec.out.shape[2], 0
+        repeat_tiles(self.b, chunk.tiling.widths.tiles, self.crossing_tile(chunk, at), "pixel")
+
+    def crossing_tile(self, chunk: _ChunkTiles, at: Pointers) -> Callable[[Value, int], None]:
+        """Return the emitter of a register tile of pixels from one on, by its number through all rows."""
+        b, spec, width = self.b, self.spec, value_of(self.columns)
         views = {"x": spec.x, "out": spec.out, "residual": spec.residual}
-        for mr, count in chunk.tiling.widths.tiles:
 
-            def emit_at(pixel: Value, mr: int = mr) -> None:
-                offsets: list[list[Value]] = [[], [], []]
-                for p in range(mr):
-                    number = b.add(pixel, const(p))
-                    row, column = b.udiv(number, const(width), name="y"), b.urem(number, const(width), name="x")
-                    for (image, view), view_offsets in zip(views.items(), offsets, strict=True):
-                        if view is not None:
-                            step = view.strides[2] * self.item * (spec.stride[1] if image == "x" else 1)
-                            offset = b.add(self.row_offset(image, row), scale_index(b, column, step), name="offset")
-                            view_offsets.append(offset)
-                x, out, residual = map(tuple, offsets)
-                tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
-                chunk.emit(tile, self.advance_prefetch(at, pixel, mr, chunk.share))
+        def emit_at(pixel: Value, mr: int) -> None:
+            offsets: list[list[Value]] = [[], [], []]
+            for p in range(mr):
+                number = b.add(pixel, const(p))
+                row, column = b.udiv(number, width, name="y"), b.urem(number, width, name="x")
+                for (image, view), view_offsets in zip(views.items(), offsets, strict=True):
+                    if view is not None:
+                        step = view.strides[2] * self.item * (spec.stride[1] if image == "x" else 1)
+                        offset = b.add(self.row_offset(image, row), scale_index(b, column, step), name="offset")
+                        view_offsets.append(offset)
+            x, out, residual = map(tuple, offsets)
+            tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
+            chunk.emit(tile, self.advance_prefetch(at, pixel, mr, chunk.share))
 
-            repeat(b, done, done + mr * count, emit_at, "pixel", mr)
-            done += mr * count
+        return emit_at
 
     def pixels(self, chunk: _ChunkTiles, run: ChannelRun, pointers: Callable[[Value], Pointers]) -> None:
         """Emit a run of rows of a single pixel each: the widest register tiles, then narrower ones for what is left."""
@@ -251,4 +257,4 @@ class Blocks(RowsOfWork[Conv2d]):
         if isinstance(self.columns, int):
             repeat_tiles(b, chunk.tiling.widths.tiles, tile, "pixel")
         else:
-            row_tiles(b, const(0), self.columns, chunk.tiling.widths.mr, tile)
+            row_tiles(b, const(0), self.columns, chunk.tiling.widths.mr, tile, short_tile(self.machine, chunk.vectors))

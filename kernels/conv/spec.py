@@ -165,6 +165,12 @@ class Conv2d(Convolution):
         return super().single_pixels and not self.words
 
     @property
+    def short_rows(self) -> bool:
+        """True if register tiles continue in the next row: a run sets how long rows are, and no cache keeps the
+        weights from row to row."""
+        return self.weight_bytes >= MANY_WEIGHTS and any(path == "out.shape.2" for path, _ in self.words)
+
+    @property
     def product_type(self) -> str:
         """Type of products: that of x, or BF16_MATRIX."""
         return BF16_MATRIX if self.terms > 1 else self.x.dtype

@@ -22,7 +22,7 @@ from mavcg.cost.kernel_work import KernelWork, work_of
 from mavcg.cost.level_traffic import fits_level_2, l2_tiling
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.conv.spec import MANY_WEIGHTS, Convolution
+from mavcg.kernels.conv.spec import MANY_WEIGHTS, Conv2d, Convolution
 from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import KernelSpec
@@ -30,6 +30,7 @@ from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 
 LARGER_TASK_WORTH = 0.99  # a larger task must take less than this fraction of the cycles
 PARTS_WORTH = 1.02  # a row in parts may take at most this multiple of the cycles of a whole row
+SHORT_ROWS = 4  # least rows of a call where register tiles continue in the next row (Conv2d.short_rows)
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def plan_tiles(
         tiles = _best_of_all(work, tuple(cores.values()), () if free_rows else counts, model)
         for (label, core), macro in zip(cores.items(), tiles, strict=True):
             planned[kernel_name(spec), label] = _with_rows(_of_short_runs(spec, work, core, macro), scale)
+            if isinstance(spec, Conv2d) and spec.short_rows:
+                planned[kernel_name(spec), label] = _with_calls(macro, min(SHORT_ROWS, spec.rows))
     return TilePlan(planned)
 
 
@@ -104,6 +107,11 @@ def _of_short_runs(spec: KernelSpec, work: KernelWork, core: CoreModel, macro: M
     if not short or not shares(work.rules, core.machine, pass_of(work, core.machine, macro)):
         return macro
     return replace(macro, prefetch_distance_bytes=core.fit.macro_tile.prefetch_distance)
+
+
+def _with_calls(macro: MacroTile, rows: int) -> MacroTile:
+    """Return the macro-tile with calls and blocks of at least as many rows."""
+    return replace(macro, mc=macro.mc and max(macro.mc, rows), call_rows=max(macro.call_rows, rows))
 
 
 def _with_rows(macro: MacroTile, scale: int) -> MacroTile:

@@ -132,6 +132,23 @@ def test_widths_around_register_tiles(tmp_path: Path, channels: int) -> None:
     assert_images(tmp_path, images(write, 1, 2, "height", "width"), bounds, lengths, [(3, 2), (3, 15), (3, 33)])
 
 
+@pytest.mark.long
+def test_tiles_continue_in_the_next_row_where_weights_are_many(tmp_path: Path) -> None:
+    """Of maps of few columns, of several images, with a residual, and in 1x1 convolutions into padded images."""
+
+    def write(net: Images) -> None:
+        net.conv(96, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+        before = net.last
+        net.conv(96, 3, 3, pads=[1, 1, 1, 1], act="")
+        net.add("Add", before, net.last)
+        net.conv(700, 1, 1)
+        net.conv(70, 1, 2, pads=[0, 1, 0, 0])
+
+    lengths = [(1, 3, 4), (2, 4, 5), (2, 12, 18), (3, 7, 9), (3, 5, 18)]
+    bounds = {"batch": (1, 3), "height": (3, 12), "width": (4, 18)}
+    assert_images(tmp_path, images(write, "batch", 3, "height", "width"), bounds, lengths, lengths[1:])
+
+
 PLANES: dict[str, Callable[[Images, Any], object]] = {
     "conv": lambda net, draw: net.conv(
         draw(st.integers(1, 40)),
