@@ -145,5 +145,8 @@ def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
+            if os.path.isdir(path):  # to list a folder takes a descriptor, of which there may have been none
+                shutil.rmtree(path, ignore_errors=True)
+                os.rmdir(path)
         else:
             os.unlink(path)

@@ -53,8 +53,12 @@ def make_token(path: Path) -> bool:
         with scratch_folder(".mavcg-token-", path.parent) as folder:  # which only this user can enter
             made = folder / path.name
             made.touch(mode=0o600)
-            made.write_text(_new_token(), encoding="ascii")
-            os.link(made, path)  # unlike a rename, it replaces no token that another process has made meanwhile
+            try:
+                made.write_text(_new_token(), encoding="ascii")
+                os.link(made, path)  # unlike a rename, it replaces no token that another process has made meanwhile
+            finally:
+                with contextlib.suppress(OSError):
+                    made.unlink()  # by name: a folder that cannot be listed would keep the key
         return True
     except FileExistsError:
         return False

@@ -1,5 +1,7 @@
 """Folders for intermediate files: gone at the end, whatever ends the process; files that never follow a link."""
 
+import errno
+import itertools
 import os
 import re
 import resource
@@ -12,6 +14,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -286,3 +289,23 @@ def test_a_full_disk_is_named_with_what_is_needed(small_disk: Path, tmp_path: Pa
         assert sorted(each.name for each in small_disk.iterdir()) == ["filling", "old"]
     finally:
         subprocess.run(["umount", str(small_disk)], check=True)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_folder_goes_though_it_could_not_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds: bool
+) -> None:
+    """Once if it holds a file, ever if it is empty."""
+    opened, failing = os.open, [1] if holds else range(99)
+    numbers = itertools.count(1)
+
+    def refuse(path: Any, *rest: Any, **more: Any) -> int:
+        if str(path).startswith(str(tmp_path / ".try-")) and next(numbers) in failing:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return opened(path, *rest, **more)
+
+    with scratch_folder(".try-", tmp_path) as folder:
+        if holds:
+            (folder / "file").write_text("x")
+        monkeypatch.setattr(os, "open", refuse)
+    assert not list(tmp_path.iterdir()) and next(numbers) > 1

@@ -1,9 +1,12 @@
 """The token: made once, for this user alone; files that others can read are refused."""
 
+import errno
+import os
 import ssl
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,3 +107,18 @@ def test_a_folder_of_everybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(MavcgError, match="is not a folder of yours alone"):
         make_token(tmp_path / "token.pem")
     assert not (tmp_path / "token.pem").exists()
+
+
+def test_no_copy_of_the_key_stays_where_a_folder_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def refuse(path: Any, *rest: Any, **more: Any) -> int:
+        if os.path.isdir(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert make_token(tmp_path / "token.pem")
+    assert [path.name for path in tmp_path.iterdir()] == ["token.pem"]
