@@ -37,6 +37,7 @@ def test_a_sentence_encoder(tmp_path: Path, masked: float) -> None:
     assert_same(path, SHAPES, BATCHES, batches(PAIRS), ((2, 9), (3, 70)))
 
 
+@pytest.mark.long
 def test_the_first_token_of_each_sentence(tmp_path: Path) -> None:
     net = Encoder(batch="batch")
     x = net.layer(net.embeddings(), net.causal_mask())
@@ -56,6 +57,7 @@ def test_transposes_and_sums_across_dimensions(tmp_path: Path) -> None:
     assert_same(path, SHAPES, BATCHES, batches(PAIRS), ((2, 9), (3, 70)))
 
 
+@pytest.mark.long
 def test_attention_to_another_sequence(tmp_path: Path) -> None:
     """Tokens of an encoder, and vectors of a decoder with a length of their own."""
     net = Encoder(batch="batch")

@@ -31,6 +31,7 @@ def test_a_mask_that_is_expanded_for_each_query(tmp_path: Path) -> None:
     assert_same(path, SHAPES, Dimension("tokens", 1, MOST), {length: sentence(length) for length in (5, 33)}, (5,))
 
 
+@pytest.mark.long
 def test_a_causal_network(tmp_path: Path) -> None:
     net = Encoder()
     path = net.save(tmp_path / "gpt.onnx", net.layer(net.embeddings(), net.causal_mask()))

@@ -76,7 +76,7 @@ def test_the_height_of_images(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("channels", [1, 3, 10, 70])
 @pytest.mark.parametrize("write", [tcn, front_end])
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 def test_channels_before_time(tmp_path: Path, write: Callable[[Images], None], channels: int) -> None:
     """Rows of the caller's arrays [1, channels, N] are as long as the run says."""
     net = Images(1, channels, None)
