@@ -13,7 +13,7 @@ from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value
 from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
-from mavcg.kernels.conv.tiling import prefetches_inputs, register_tiling, share_bytes
+from mavcg.kernels.conv.tiling import FEW_PIXELS, few_pixels_tiling, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling, short_tile
@@ -77,10 +77,28 @@ class Blocks(RowsOfWork[Conv2d]):
         sum_blocks(self.b, self.total, self.macro.kc, lambda block: self.chunks(run, block))
 
     def chunks(self, run: ChannelRun, block: SumBlock) -> None:
-        """Emit all chunks of a block's channels for one block of terms."""
-        b = self.b
+        """Emit all chunks of a block's channels for one block of terms.
+
+        Where a run sets the number of single pixels, a few have tiles of their own: of more channels, as the multiply-
+        adds of narrow tiles wait for each other.
+        """
         tiling, crossing = register_tiling(self.spec, self.machine, self.macro, run.count)
-        step = tiling.vectors * self.lanes
+        few = few_pixels_tiling(self.spec, self.machine, self.macro, run.count)
+        if few is None or few.vectors <= tiling.vectors:
+            self.chunks_of(run, block, tiling, crossing)
+            return
+        with self.b.if_else(self.b.icmp_signed("<=", self.b.sub(run.end, run.begin), const(FEW_PIXELS))) as (
+            short,
+            long,
+        ):
+            with short:
+                self.chunks_of(run, block, few, crossing)
+            with long:
+                self.chunks_of(run, block, tiling, crossing)
+
+    def chunks_of(self, run: ChannelRun, block: SumBlock, tiling: RegisterTiling, crossing: bool) -> None:
+        """Emit all chunks by these register tiles."""
+        b, step = self.b, tiling.vectors * self.lanes
 
         def chunk(index: Value, count: int) -> None:
             channels = replace(run, first=b.add(run.first, index), count=count)

@@ -41,6 +41,9 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
     return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
 
 
+FEW_PIXELS = 2  # of a run, which register tiles of more channels compute
+
+
 def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> tuple[RegisterTiling, bool]:
     """Return (register tiles for a run of `channels` output channels, True if tiles continue in the next row of
     pixels).
@@ -68,6 +71,19 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
         if crossing.cycles < CROSSING_GAIN * by_row.cycles * spec.pixel_rows:
             return crossing, True
     return by_row, False
+
+
+def few_pixels_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> RegisterTiling | None:
+    """Return the register tiles of at most FEW_PIXELS single pixels of a run, for so many output channels.
+
+    None where a run does not set the number of pixels, and for tiles of a given number of channels.
+    """
+    if not spec.single_pixels or not spec.packed or macro.nr is not None:
+        return None
+    terms, lanes = conv_sum(spec).length, vector_lanes(machine, spec.product_type)
+    terms = min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
+    panel = max(1, spec.lanes // lanes)
+    return choose(machine, FEW_PIXELS, -(-channels // lanes), terms, panel, FEW_PIXELS, spec.product_type)
 
 
 def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
