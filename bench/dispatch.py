@@ -17,6 +17,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import llvmlite.binding as llvm
 from rich.console import Console
 from rich.table import Table
 
@@ -120,8 +121,10 @@ def machine() -> dict[str, str]:
         line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(("model name", "Hardware"))
     ]
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    # A cloud's name of a processor, such as "AMD EPYC", is that of several cores; LLVM's is of one.
+    core = llvm.get_host_cpu_name()
     return {
-        "processor": models[0] if models else platform.machine(),
+        "processor": f"{models[0]} ({core})" if models else platform.machine(),
         "cpus": str(os.cpu_count()),
         "governor": governor.read_text().strip() if governor.exists() else "not shown",
         "virtual": "yes" if "hypervisor" in text else "not known",

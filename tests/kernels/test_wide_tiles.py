@@ -4,7 +4,9 @@ With AVX2 products of weights in blocks spill less without LLVM's machine schedu
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +15,12 @@ from mavcg.graph.layout import dense_strides
 from mavcg.kernels.block_weights.packing import BlockFormat
 from mavcg.kernels.block_weights.spec import BlockProduct, Lines
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.conv.tiling import register_tiling, uncrowded_pixels
+from mavcg.kernels.conv.tiling import FEW_PIXELS, few_pixels_tiling, register_tiling, uncrowded_pixels
 from mavcg.kernels.gemm.loop_shape import lane_counts
 from mavcg.profiles.load import load_core
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import KernelSpec, Machine, View
+from mavcg.specs.row_kernel import transpose_image
 from mavcg.specs.tile_plan import MacroTile
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target
@@ -114,3 +117,19 @@ def test_wide_tiles_read_least(channels: int, out_channels: int) -> None:
     """4 vectors by 6 pixels: 10 loads for 24 multiply-adds."""
     tiling, _ = register_tiling(pointwise(channels, out_channels), MACHINES["znver4"], MacroTile(), out_channels)
     assert (tiling.vectors, tiling.widths.mr) == (4, 6)
+
+
+@pytest.mark.parametrize(("core", "wider"), [("znver3", True), ("znver4", False)])
+def test_a_few_pixels_of_a_run_have_tiles_of_more_channels(core: str, wider: bool) -> None:
+    """On AVX2 two pixels by two vectors are four sums, where eight multiply-adds are begun before the first one ends.
+
+    With AVX-512 they are eight sums, where four are begun.
+    """
+    spec: Any = replace(transpose_image(pointwise(384, 1536)), free_rows=True)
+    machine, macro = MACHINES[core], MacroTile()
+
+    few = few_pixels_tiling(spec, machine, macro, 1536)
+    tiling, _ = register_tiling(spec, machine, macro, 1536)
+
+    assert few is not None and few.widths.mr == FEW_PIXELS and (few.vectors > tiling.vectors) == wider
+    assert few_pixels_tiling(replace(spec, free_rows=False), machine, macro, 1536) is None
