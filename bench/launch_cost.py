@@ -7,6 +7,7 @@ code, as where pip installed it. The program of `mavcg launch --program` does th
 `--long` adds the FFT with machine passes, which takes minutes.
 """
 
+import argparse
 import os
 import resource
 import shutil
@@ -115,12 +116,15 @@ def measure(file: File, folder: Path) -> dict[str, Any]:
     }
 
 
-def main(long: bool) -> None:
+def main() -> None:
     """Measure, and write bench/results/launch_cost.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--long", action="store_true", help="add the FFT with machine passes")
+    long = parser.parse_args().long
     with tempfile.TemporaryDirectory() as folder:
         rows = [measure(file, Path(folder) / str(number)) for number, file in enumerate(files(long))]
     print(write("launch_cost", facts("measured", "bench.launch_cost") | {"rounds": ROUNDS, "rows": rows}))
 
 
 if __name__ == "__main__":
-    main("--long" in sys.argv[1:])
+    main()

@@ -169,7 +169,7 @@ def test_what_a_run_finds_is_padded_to_a_fixed_length() -> None:
         ([node("Min", "pads few", "p"), node("Pad", "x p", "y")], "two axes of which only a run decides"),
         ([node("TopK", "long k", "y i")], r"its input K \(%k\) is known only .* 2 to 16384"),
     ],
-)  # fmt: skip
+)
 def test_numbers_without_a_bound_are_refused_by_name(nodes: list[Node], words: str) -> None:
     inputs = {
         "n": np.array(3),
