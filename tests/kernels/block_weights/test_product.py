@@ -221,7 +221,7 @@ def test_packing_keeps_every_number_of_2_bits() -> None:
 
 @pytest.mark.parametrize(("lines", "chunks"), [(1, 1), (64, 8)])
 def test_activations_of_a_prompt_are_quantised_by_several_threads(lines: int, chunks: int) -> None:
-    """Of a single token by one: it is not worth a second."""
+    """A single token has one chunk; a second is not worth its start."""
     spec = QuantizedBlocks(Lines(lines, 768, 768, 1), 32, -8)
     assert -(-spec.rows // call_rows(spec)[0]) == chunks
 

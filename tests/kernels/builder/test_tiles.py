@@ -64,7 +64,7 @@ def test_a_run_of_any_length_takes_about_the_cycles_of_the_tiles_for_its_length(
 
 @pytest.mark.parametrize("most", [1, 2, 3, 6, 7, 8, 13, 14, 26, 30])
 def test_each_row_is_in_one_tile(most: int) -> None:
-    """Of a kernel that writes at each tile's first row how many it has."""
+    """The tiles of a kernel that writes at each tile's first row how many rows it has."""
     module = ir.Module("tiles")
     module.triple = llvm.get_default_triple()
     function = ir.Function(module, KERNEL_TYPE, "kernel")

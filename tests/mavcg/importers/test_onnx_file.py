@@ -69,7 +69,7 @@ def test_a_named_dimension_is_the_same_everywhere(imported: Imported) -> None:
     ("name", "length"), [("past + n", 12), ("2*n+past * 1", 19), ("n + ", 0), ("m + n", 0), ("3", 0)]
 )
 def test_a_dimension_that_is_a_sum_of_others(imported: Imported, name: str, length: int) -> None:
-    """Of names that shapes give; others have to be given. length: 0 for none."""
+    """A sum of names that shapes give is a length; others have to be given. length: 0 for none."""
     nodes = [helper.make_node("Concat", ["a", "b", "c"], ["y"], axis=1)]
     message = model(nodes, [value("a", [1, "n"]), value("b", [1, "past"]), value("c", [1, name])], ["y"])
     shapes = {"a": (1, 7), "b": (1, 5)}

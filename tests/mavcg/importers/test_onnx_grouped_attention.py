@@ -256,7 +256,7 @@ def test_caches_of_a_windows_length_of_a_batch(tmp_path: Path) -> None:
 
 
 def test_a_bias_of_any_length(tmp_path: Path) -> None:
-    """As long as the text is; as the cache has room; and longer, which onnxruntime refuses."""
+    """The bias is as long as the text, or as the cache has room, or longer, which onnxruntime refuses."""
     random, heads = np.random.default_rng(0), (4, 2)
     bias = floats(random, 1, 4, 3, ROOM + 3)
     caches, new = [floats(random, 1, 2, ROOM, SIZE) for _ in range(2)], parts(random, 1, 3, heads, True)

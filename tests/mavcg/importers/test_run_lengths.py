@@ -135,7 +135,7 @@ def test_negative_pads_remove_elements() -> None:
 
 
 def test_what_a_run_finds_is_padded_to_a_fixed_length() -> None:
-    """As many rows as remain, then zeros up to ten: a tensor of a fixed shape, as detectors end."""
+    """Rows that remain are followed by zeros up to ten: a tensor of a fixed shape, as detectors end."""
     nodes = [
         node("Compress", "x c", "a", axis=0),
         node("Shape", "a", "shape"),
@@ -191,7 +191,7 @@ SHAPES = {"zero_axis": np.array([0]), "four": np.array([4]), "ten": np.array([10
 
 
 def test_shapes_with_the_length_of_what_a_run_finds() -> None:
-    """As exporters write them: the shape's first entry, and constants, joined."""
+    """Shapes that join the first entry of another one with constants, as exporters write them."""
     nodes = [
         *FOUND,
         node("Concat", "n twenty", "flat_shape", axis=0),

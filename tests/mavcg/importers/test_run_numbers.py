@@ -1,4 +1,4 @@
-"""What is known of the numbers that a run brings: bounds hold for every run, and equal sums are found."""
+"""Bounds and sums of numbers that a run brings: bounds hold for every run, and equal sums are found."""
 
 from typing import Any
 

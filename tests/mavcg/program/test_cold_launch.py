@@ -90,8 +90,11 @@ def test_an_object_with_a_word_of_a_hot_function_takes_the_long_way(noted: Path)
     assert not cold()
 
 
-@pytest.mark.parametrize("change", ["config", "note", "writable", "folder", "link", "profile"])
-def test_a_note_counts_for_its_configuration_and_its_user_alone(noted: Path, change: str) -> None:
+NOTE_CHANGES = ("config", "note", "writable", "folder", "link", "profile")
+
+
+def change_note(noted: Path, change: str) -> None:
+    """Make one of NOTE_CHANGES, after which a folder's note may no longer be used."""
     config, note = noted / "mavcg.toml", Path(note_path(str(noted / "mavcg.toml")))
     if change == "config":
         config.write_text('[build]\nhot = ["cool"]\n')
@@ -104,10 +107,15 @@ def test_a_note_counts_for_its_configuration_and_its_user_alone(noted: Path, cha
     elif change == "link":
         note.rename(noted / "elsewhere")
         note.symlink_to(noted / "elsewhere")
-    else:
+    elif change == "profile":
         write_note(str(config), str(noted / "gone.json"), [], [b"dot"])
         note.unlink()
-    assert read_note(str(config)) is None and not cold()
+
+
+@pytest.mark.parametrize("change", NOTE_CHANGES)
+def test_a_note_counts_for_its_configuration_and_its_user_alone(noted: Path, change: str) -> None:
+    change_note(noted, change)
+    assert read_note(str(noted / "mavcg.toml")) is None and not cold()
 
 
 def test_words_that_are_not_certain_leave_no_note(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,11 @@ from hypothesis.strategies import lists, sampled_from
 from mavcg.cli.launch import launch
 from mavcg.program import cold_launch
 from mavcg.program.buildfile import BuildFile
-from mavcg.program.cold_launch import is_cold, note_path, plain_command, write_note
+from mavcg.program.cold_launch import is_cold, plain_command
 from mavcg.program.launch_program import header, write_launch_program
 from mavcg.program.launching import leave_note
 from mavcg.program.sources.compile_commands import without_launchers
-from tests.mavcg.program.test_cold_launch import COMPILERS, WORDS
+from tests.mavcg.program.test_cold_launch import COMPILERS, NOTE_CHANGES, WORDS, change_note
 
 LONG_WAY = 77  # status of what stands for mavcg
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -87,25 +87,11 @@ def test_dependency_files_get_what_python_adds(run: Run, noted: Path, content: s
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", ["config", "note", "writable", "folder", "link", "profile", "off", "elsewhere"])
+@pytest.mark.parametrize("change", [*NOTE_CHANGES, "off", "elsewhere"])
 def test_a_note_counts_for_its_configuration_and_its_user_alone(run: Run, noted: Path, change: str) -> None:
-    config, note = noted / "mavcg.toml", Path(note_path(str(noted / "mavcg.toml")))
     options: list[str] = []
-    if change == "config":
-        config.write_text('[build]\nhot = ["cool"]\n')
-    elif change == "note":
-        note.write_bytes(note.read_bytes()[:20])
-    elif change == "writable":
-        note.chmod(0o666)
-    elif change == "folder":
-        note.parent.chmod(0o777)
-    elif change == "link":
-        note.rename(noted / "elsewhere")
-        note.symlink_to(noted / "elsewhere")
-    elif change == "profile":
-        write_note(str(config), str(noted / "gone.json"), [], [b"dot"])
-        note.unlink()
-    elif change == "elsewhere":
+    change_note(noted, change)
+    if change == "elsewhere":
         (noted / "other.toml").write_text("[build]\n")
         options = ["--config", "other.toml"]
     cache = {"MAVCG_CACHE": "Off"} if change == "off" else {}

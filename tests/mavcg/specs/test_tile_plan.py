@@ -84,5 +84,5 @@ def test_nothing_is_negative_or_0(name: str) -> None:
 
 @pytest.mark.parametrize(("rows", "length", "chunk"), [(128, 64, 64), (64, 512, 13), (10, 64, 10), (0, 64, 0)])
 def test_chunks_have_about_as_many_rows(rows: int, length: int, chunk: int) -> None:
-    """Of 64 elements 98 rows are worth a chunk, of 512 elements 13."""
+    """Some 98 rows of 64 elements, or 13 of 512, are worth a chunk; 128 rows are two equal ones."""
     assert worthwhile_chunk_rows(QuantizedBlocks(Lines(rows, length, length, 1), 32, 1)) == chunk

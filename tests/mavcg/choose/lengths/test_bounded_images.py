@@ -134,7 +134,7 @@ def test_widths_around_register_tiles(tmp_path: Path, channels: int) -> None:
 
 @pytest.mark.long
 def test_tiles_continue_in_the_next_row_where_weights_are_many(tmp_path: Path) -> None:
-    """Of maps of few columns, of several images, with a residual, and in 1x1 convolutions into padded images."""
+    """Maps of few columns and several images, with a residual, and 1x1 convolutions into padded images."""
 
     def write(net: Images) -> None:
         net.conv(96, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])

@@ -97,7 +97,7 @@ def test_values_computed_from_the_length(tmp_path: Path) -> None:
 
 
 def test_roots_and_quotients_of_the_length(tmp_path: Path) -> None:
-    """As of a scale of attention, and of a mean; and places from the last one on."""
+    """A scale of attention and the divisor of a mean follow from lengths, as do places from the last one on."""
     net = Tokens(8)
     length = net.add("Gather", net.add("Shape", "x"), net.constant(np.array(1)))
     number = net.add("Cast", net.add("Mul", length, net.constant(np.array(2))), to=1)

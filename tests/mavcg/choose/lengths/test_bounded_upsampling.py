@@ -50,7 +50,7 @@ def test_transposed_convolutions_over_time(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(1)
 def test_transposed_convolutions_of_images(tmp_path: Path, form: str) -> None:
-    """Of any height, which they double; the same along the width."""
+    """Images of any height, which the layers double, have the bits of fixed ones; the same along the width."""
     kernel, attributes = FORMS[form]
     both: dict[str, Any] = {
         name: value if name == "group" else [v for v in value for _ in "hw"] for name, value in attributes.items()

@@ -57,7 +57,7 @@ def test_fully_connected(writer: Writer, check: Any, block: int, depth: int) -> 
 
 @pytest.mark.parametrize("depth", [96, 37])
 def test_two_bits(writer: Writer, check: Any, depth: int) -> None:
-    """As those of 4 bits: near LiteRT's results, and near the exact ones."""
+    """Weights of 2 bits give results near LiteRT's and near the exact ones, as those of 4 bits do."""
     numbers, scales = np.random.default_rng(1).integers(-2, 2, (7, depth)).astype(np.int8), scales_of(7)
     inputs = [writer.input((3, depth)), writer.four_bit(numbers, scales, bits=2)]
     data = writer.bytes(writer.op("FULLY_CONNECTED", inputs, options="FullyConnectedOptions"))

@@ -40,7 +40,7 @@ def tokens_model(path: Path) -> Path:
 
 
 def test_the_file_is_read_once_for_all_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What workers are sent has the graphs of all sampled lengths, which survive a message."""
+    """Tasks for workers have the graphs of all sampled lengths, which survive a message."""
     reads: list[str] = []
 
     def count(*arguments: Any) -> Any:
