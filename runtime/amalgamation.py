@@ -31,7 +31,18 @@ class Unit:
 
 
 _PLATFORM = ("platform_linux.c", "platform_macos.c")
-_FACTS = ("text.c", "x86_features.c", "needs.c", "names.c", "x86.c", "cpu_map.c", "cpuinfo.c", "sysfs.c", "table.c")
+_FACTS = (
+    "text.c",
+    "x86_features.c",
+    "tile_permission.c",
+    "needs.c",
+    "names.c",
+    "x86.c",
+    "cpu_map.c",
+    "cpuinfo.c",
+    "sysfs.c",
+    "table.c",
+)
 _SELECTOR = (
     *_PLATFORM,
     "process_linux.c",

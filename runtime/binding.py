@@ -63,6 +63,15 @@ def detect(
     return _detect_unmasked(cpu_map, tuple(cores), ())
 
 
+def tiles_permitted() -> bool:
+    """Request the use of AMX's tile registers in this process, and return True if it is permitted.
+
+    Libraries that mavcg built do so by themselves, before they take a version with AMX. Code that is compiled into this
+    process must not run without: an instruction on tiles then raises SIGILL.
+    """
+    return bool(load_detector(Candidates(CoreSet(()))).mavcg_tiles_permitted())
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Cores that the detection distinguishes.

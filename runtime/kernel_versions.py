@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.runtime.coreset import GENERIC_ID, CoreSet, stand_in_id
-from mavcg.runtime.needs import usable_extensions
+from mavcg.runtime.needs import kernel_usable_extensions
 
 # Linkage names of kernels' versions, <kernel>.<label> -> the extensions that each needs beyond generic's.
 KernelNeeds = Mapping[str, Set[str]]
@@ -37,7 +37,7 @@ def versions_of(kernel: str, needs: KernelNeeds, core_set: CoreSet) -> tuple[str
 
 def level_label(kernel: str, ladder: Sequence[Core], needs: KernelNeeds) -> str:
     """Return the label of the version that the last level of a ladder runs, as versions_of. ladder: the best first."""
-    usable = usable_extensions(ladder[-1])
+    usable = kernel_usable_extensions(ladder[-1])
     for core in reversed(ladder):
         own = needs.get(f"{kernel}.{core.name}")
         if own is not None and own <= usable:

@@ -6,7 +6,7 @@ from functools import partial
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.runtime.needs import X86_BASE, llvm_needs, x86_needs
+from mavcg.runtime.needs import X86_BASE, llvm_needs, tile_extensions, x86_needs
 from mavcg.specs.kernel import BF16_TERMS, Machine, Packing
 from mavcg.toolchain.target import Target, default_target
 
@@ -114,6 +114,7 @@ def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int,
         raise MavcgError(f"--cores {name}: has no AVX2 or FMA, which a model library needs on x86; name later cores")
     vector_bytes = 64 if all(map(has, _AVX512)) else 32
     registers = _X86_VECTORS[vector_bytes]
+    tiles = tile_extensions(cpu, features) if vector_bytes == 64 else frozenset[str]()
     return Machine(
         name,
         "x86_64",
@@ -123,6 +124,8 @@ def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int,
         registers,
         dot_product=any(map(has, _VNNI)),
         bf16_dot=vector_bytes == 64 and has(_AVX512_BF16) and cpu.startswith(_FAST_BF16_PAIRS),
+        int8_tiles={"amx-tile", "amx-int8"} <= tiles,
+        bf16_tiles={"amx-tile", "amx-bf16"} <= tiles,
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 X86_BASE = "x86-64-v3"  # LLVM's name of what the generic versions of kernels are compiled for
 _LINE = re.compile(r"^need (\d+) (\d+) (\S+)$", re.MULTILINE)
+_TILES = re.compile(r"^tiles (\S+)$", re.MULTILINE)
 
 
 def needs_words(core_set: CoreSet) -> dict[str, tuple[int, ...]]:
@@ -103,7 +104,7 @@ def allowed_extensions(cores: "Iterable[Core | Machine]") -> dict[str, frozenset
 
     All of AArch64's code is understood: every instruction has the same size.
     """
-    own = {c.name: compiler_extensions(c.llvm_cpu, c.llvm_features) for c in cores if c.arch == "x86_64"}
+    own = {c.name: kernel_compiler_extensions(c.llvm_cpu, c.llvm_features) for c in cores if c.arch == "x86_64"}
     return {GENERIC: compiler_extensions(X86_BASE, ()), **own} if own else {}
 
 
@@ -125,11 +126,31 @@ def compiler_extensions(cpu: str, features: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name for _, _, name in _needs_lines(_zig_cpu(cpu, features)))
 
 
+def tile_extensions(cpu: str, features: tuple[str, ...]) -> frozenset[str]:
+    """Return LLVM's names of the instruction sets with tile registers that an LLVM CPU and features have.
+
+    Only kernels that name their instructions use them, where the system permits it (csrc/tile_permission.h).
+    """
+    return frozenset(_TILES.findall(_listed_needs(_zig_cpu(cpu, features))))
+
+
 def usable_extensions(core: Core) -> frozenset[str]:
     """Return LLVM's names of the extensions that the compiler may use for a core, or for a feature level of one."""
     if core.arch == "aarch64" or core.level_of:
         return frozenset(core.extensions)
     return compiler_extensions(core.llvm_cpu, core.llvm_features)
+
+
+def kernel_usable_extensions(core: Core) -> frozenset[str]:
+    """Return LLVM's names of the extensions that a library's kernels may use for a core, or for a feature level."""
+    if core.arch == "aarch64" or core.level_of:
+        return frozenset(core.extensions)
+    return kernel_compiler_extensions(core.llvm_cpu, core.llvm_features)
+
+
+def kernel_compiler_extensions(cpu: str, features: tuple[str, ...]) -> frozenset[str]:
+    """Return LLVM's names of the extensions that x86-64's kernels may use for an LLVM CPU and features."""
+    return compiler_extensions(cpu, features) | tile_extensions(cpu, features)
 
 
 def _zig_cpu(cpu: str, features: tuple[str, ...]) -> str:
@@ -146,10 +167,14 @@ def compiler_needs(cpu: str) -> tuple[int, ...]:
     return tuple(words)
 
 
-@cache
 def _needs_lines(cpu: str) -> tuple[tuple[int, int, str], ...]:
     """Return (word, bit, name) of each line that csrc/x86_needs.h has for a CPU in ziglang's spelling."""
+    return tuple((int(word), int(bit), name) for word, bit, name in _LINE.findall(_listed_needs(cpu)))
+
+
+@cache
+def _listed_needs(cpu: str) -> str:
+    """Return the lines that csrc/x86_needs.h has for a CPU in ziglang's spelling."""
     action = f"listing the instruction sets of {cpu}"
     arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
-    text = run_zig("cc", arguments, action)
-    return tuple((int(word), int(bit), name) for word, bit, name in _LINE.findall(text))
+    return run_zig("cc", arguments, action)

@@ -95,6 +95,7 @@ static char **environment(void) { return NULL; } /* so that it is read from the 
 #include "sysfs.c"
 #include "table.c"
 #include "text.c"
+#include "tile_permission.c"
 #include "trace.c"
 #include "uniform.c"
 #include "x86.c"

@@ -51,6 +51,7 @@ static void close_file(int fd) {
 #include "sysfs.c"
 #include "table.c"
 #include "text.c"
+#include "tile_permission.c"
 #include "trace.c"
 #include "uniform.c"
 #include "x86.c"

@@ -10,6 +10,8 @@ extensions has the same MIDR_EL1, so that one core needs several versions: the s
 | cortex-a710-noi8mm | without 8-bit matrix products and bfloat16 |
 | cortex-a710-v81 | of Armv8.1 and cryptography alone: without dot products and half precision, too |
 | cortex-a710-base | what the program was built for |
+| x86-64: -noamx | of libraries: without AMX's tiles, which the system must permit |
+| x86-64: -avx2 | without AVX-512, too |
 """
 
 from collections.abc import Iterable
@@ -22,7 +24,8 @@ NO_LEVELS, MODELLED_LEVELS, ALL_LEVELS = LEVELS = ("one", "modelled", "all")  # 
 
 _MATRIX = frozenset({"bf16", "i8mm"})
 _ARMV8_1 = frozenset({"aes", "crc", "lse", "rdm", "sha2"})
-_AFTER_AVX2 = ("amx", "avx10", "avx512")  # beginnings of names
+_TILES = ("amx",)  # beginnings of names
+_AFTER_AVX2 = ("amx", "avx10", "avx512")
 # What disabling the base of the architecture would take away; every program for x86-64 is built for these.
 X86_64 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
 
@@ -41,7 +44,10 @@ def lower_levels(core: Core, extensions: Iterable[str]) -> tuple[Core, ...]:
     """
     own = frozenset(extensions) - X86_64
     if core.arch == "x86_64":
-        kept = {"avx2": frozenset(name for name in own if not name.startswith(_AFTER_AVX2))}
+        without = {"noamx": _TILES, "avx2": _AFTER_AVX2}
+        kept = {
+            suffix: frozenset(name for name in own if not name.startswith(begins)) for suffix, begins in without.items()
+        }
     else:
         kept = {"noi8mm": own - _MATRIX, "v81": own & _ARMV8_1}
     levels: list[Core] = []

@@ -20,13 +20,13 @@ from mavcg.model.model_request import CodeContext
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.kernel_versions import KernelNeeds, level_label, needs_of_versions
 from mavcg.runtime.machines import machines_for
-from mavcg.runtime.needs import base_extensions, compiler_extensions, usable_extensions
+from mavcg.runtime.needs import base_extensions, compiler_extensions, kernel_usable_extensions
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import Target
 
-# Extensions with products of 8-bit numbers: any of them makes a machine's dot_product or matrix_product.
-EIGHT_BIT = frozenset({"avx512vnni", "avxvnni", "dotprod", "i8mm"})
+# Extensions with products of 8-bit numbers: any of them makes a machine's dot_product, matrix_product or int8_tiles.
+EIGHT_BIT = frozenset({"amx-int8", "avx512vnni", "avxvnni", "dotprod", "i8mm"})
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,14 @@ def _next_level(ladder: Sequence[Core], needed: Sequence[str], generic: Machine)
     A level of a library has all that its generic version may use.
     """
     core, names = ladder[0], {level.name for level in ladder}
-    below = [level for level in lower_levels(core, usable_extensions(core)) if _has_base(level, generic)]
+    below = [level for level in lower_levels(core, kernel_usable_extensions(core)) if _has_base(level, generic)]
     start = max((number for number, level in enumerate(below, 1) if level.name in names), default=0)
-    return next((level for level in below[start:] if not usable_extensions(level) >= set(needed)), None)
+    return next((level for level in below[start:] if not kernel_usable_extensions(level) >= set(needed)), None)
 
 
 def _has_base(level: Core, generic: Machine) -> bool:
     if level.arch == "aarch64":
-        return usable_extensions(level) >= set(base_extensions(generic))
+        return kernel_usable_extensions(level) >= set(base_extensions(generic))
     base = compiler_extensions(generic.llvm_cpu, generic.llvm_features)
     return compiler_extensions(level.llvm_cpu, level.llvm_features) >= base
 

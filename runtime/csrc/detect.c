@@ -10,6 +10,7 @@
 #include "set.h"
 #include "sysfs.h"
 #include "table.h"
+#include "tile_permission.h"
 
 MAVCG_PRIVATE const struct mavcg_set core_set = {
     MAVCG_ABI, MAVCG_VERSIONS, midr_rules, x86_rules, needs, core_names, NULL, NULL, NULL,
@@ -54,3 +55,5 @@ MAVCG_EXPORT const char *mavcg_detect(const char *root, int live, const char *ma
 }
 
 MAVCG_EXPORT const char *mavcg_how_words(unsigned how) { return source_text(how); }
+
+MAVCG_EXPORT int mavcg_tiles_permitted(void) { return tiles_permitted(); }

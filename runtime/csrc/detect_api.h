@@ -16,4 +16,7 @@ const char *mavcg_detect(const char *root, int live, const char *map, uint8_t *l
 /* Return the name of the source of facts that an entry of `how` stands for, as static text. */
 const char *mavcg_how_words(unsigned how);
 
+/* Ask for the use of AMX's tile registers in this process. Returns 1 if it is given, 0 if not. */
+int mavcg_tiles_permitted(void);
+
 #endif

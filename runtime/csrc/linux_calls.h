@@ -20,6 +20,7 @@ enum {
     SYS_GETGID = 104,
     SYS_GETEUID = 107,
     SYS_GETEGID = 108,
+    SYS_ARCH_PRCTL = 158,
     SYS_OPENAT = 257,
     SYS_GETCPU = 309
 };

@@ -3,6 +3,7 @@
 
 #include "internal.h"
 #include "platform.h"
+#include "tile_permission.h"
 #include "x86_features.h"
 
 #if defined(MAVCG_OFFERED) /* a test's substitute, for machines that it does not run on */
@@ -38,8 +39,9 @@ MAVCG_PRIVATE bool can_run(const struct mavcg_set *set, unsigned id) {
     uint32_t offered[MAVCG_NEED_WORDS], missing = 0;
     if (id < MAVCG_FIRST_CORE) return true;
     read_offered(offered);
-    for (int word = 0; word < MAVCG_NEED_WORDS; word++)
-        missing |= set->needs[id - MAVCG_FIRST_CORE][word] & ~offered[word];
-    return !missing;
+    const uint32_t *needs = set->needs[id - MAVCG_FIRST_CORE];
+    for (int word = 0; word < MAVCG_NEED_WORDS; word++) missing |= needs[word] & ~offered[word];
+    /* Asked only for a version that will run: with the permission, all of the process's signal frames may be larger. */
+    return !missing && (!(needs[NEED_XCR0] >> XTILEDATA & 1) || tiles_permitted());
 }
 #endif

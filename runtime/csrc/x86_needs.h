@@ -1,7 +1,8 @@
 /* This file is never compiled. It is preprocessed once per core with the compiler's options for that core; the output
  * has a line "need WORD BIT NAME" for each instruction set that the compiler may use with these options (runtime/needs.py
  * reads the lines; needs.c compares them with CPUID). NAME is LLVM's. Of versions whose instructions are read, the lines
- * give the bits.
+ * give the bits. A line "tiles NAME" is one of an instruction set with tile registers, which the compiler uses only where
+ * a kernel names its instructions, and whose use the system must permit (tile_permission.h).
  *
  * Words: 0 CPUID 01H ECX, 1 07H EBX, 2 07H ECX, 3 07H EDX, 4 07H.1 EAX, 5 80000001H ECX, 6 XCR0.
  * Source: Intel SDM volume 2A, CPUID, and volume 1, chapter 13 (XCR0); AMD APM volume 3, appendix E. */
@@ -123,6 +124,15 @@ need 5 16 fma4
 #endif
 #ifdef __TBM__
 need 5 21 tbm
+#endif
+#ifdef __AMX_TILE__
+tiles amx-tile
+#endif
+#ifdef __AMX_INT8__
+tiles amx-int8
+#endif
+#ifdef __AMX_BF16__
+tiles amx-bf16
 #endif
 /* Instruction sets that the compiler uses only where the source names an instruction. */
 #ifdef MAVCG_NAMED_IN_SOURCE

@@ -43,19 +43,35 @@ def without(extension: str, core: Core) -> Iterator[Words]:
             yield (*ALL_BITS[:number], ALL_BITS[0] & ~bit, *ALL_BITS[number + 1 :])
 
 
-def asker(core_set: CoreSet, folder: Path) -> Callable[..., list[tuple[int, int]]]:
+Ask = Callable[[list[tuple[Core, Words]]], list[tuple[int, int]]]
+
+
+def asker(core_set: CoreSet, folder: Path) -> Ask:
     """ask(questions): the ids that the selector of a core set chooses; a question is (core, words)."""
+    ask = tile_asker(core_set, folder)
+    return lambda questions: ask(questions, False)[0]
+
+
+def tile_asker(
+    core_set: CoreSet, folder: Path
+) -> Callable[[list[tuple[Core, Words]], bool], tuple[list[tuple[int, int]], int]]:
+    """ask(questions, refused): the answers as of asker, and how often the system was asked for AMX's tiles.
+
+    refused: whether it refuses them.
+    """
     (folder / "mavcg_core_table.h").write_text(table_text(core_set, {}, needs_words(core_set)))
     write_unit("runtime", folder)
     macros = ["-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0", "-DMAVCG_OFFERED=offered_here", "-D_GNU_SOURCE"]
+    macros.append("-DMAVCG_TILES_PERMITTED=tiles_here")
     program = Path(__file__).parent / "programs/hidden.c"
     command = ["gcc", "-std=gnu11", *macros, f"-I{folder}", f"-I{SOURCES}", str(program), "-o", str(folder / "hidden")]
     run_tool(command, "building hidden.c")
 
-    def ask(questions: list[tuple[Core, Words]]) -> list[tuple[int, int]]:
+    def ask(questions: list[tuple[Core, Words]], refused: bool) -> tuple[list[tuple[int, int]], int]:
         text = "".join(f"{identity_of(c)} {c.name} {' '.join(f'{w:x}' for w in words)}\n" for c, words in questions)
-        done = subprocess.run([str(folder / "hidden")], input=text, capture_output=True, text=True, check=True)
-        pairs = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-        return [(pair[0], pair[1]) for pair in pairs]
+        command = [str(folder / "hidden"), *["refused"] * refused]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+        *pairs, (asked,) = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+        return [(pair[0], pair[1]) for pair in pairs], asked
 
     return ask

@@ -72,6 +72,17 @@ def test_x86_machines_are_what_their_profiles_say() -> None:
     assert widths["intel-gracemont"] == (32, 16, True)
 
 
+def test_tiles_are_of_cores_that_have_them_and_of_no_level_without() -> None:
+    machine_of = machines_for(cores_for(["sapphirerapids", "graniterapids", "icelake-server", "znver5"]), X86)
+    (core,) = cores_for(["sapphirerapids"])
+    off = replace(core, llvm_features=("-amx-int8",))
+
+    assert [name for name, m in machine_of.items() if m.int8_tiles] == ["sapphirerapids", "graniterapids"]
+    assert [name for name, m in machine_of.items() if m.bf16_tiles] == ["sapphirerapids", "graniterapids"]
+    (machine,) = (m for name, m in machines_for([off], X86).items() if name != "generic")
+    assert machine.bf16_tiles and machine.dot_product and not machine.int8_tiles
+
+
 def test_x86_cores_without_avx2_are_refused() -> None:
     (core,) = cores_for(["haswell"])
     old = replace(core, name="old", llvm_cpu="sandybridge")

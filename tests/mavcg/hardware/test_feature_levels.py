@@ -4,7 +4,7 @@ import pytest
 
 from mavcg.hardware.feature_levels import lower_levels, top_level
 from mavcg.profiles.load import load_core, load_cores
-from mavcg.runtime.needs import compiler_extensions
+from mavcg.runtime.needs import compiler_extensions, kernel_usable_extensions, usable_extensions
 
 
 def test_the_levels_of_a_core_with_all_of_them() -> None:
@@ -43,3 +43,15 @@ def test_levels_of_x86_go_by_what_the_compiler_may_use() -> None:
     haswell = load_core("haswell")
     levels = lower_levels(haswell, compiler_extensions(haswell.llvm_cpu, haswell.llvm_features))
     assert [level.name for level in levels] == ["haswell-base"]
+
+
+def test_kernels_have_a_level_without_tiles_where_their_core_has_them() -> None:
+    """A compiler uses tiles nowhere by itself, so that programs have no such level."""
+    core = load_core("sapphirerapids")
+    noamx, avx2, _ = lower_levels(core, kernel_usable_extensions(core))
+
+    assert kernel_usable_extensions(core) - usable_extensions(core) == {"amx-tile", "amx-int8", "amx-bf16"}
+    assert (noamx.name, avx2.name) == ("sapphirerapids-noamx", "sapphirerapids-avx2")
+    assert frozenset(noamx.extensions) == kernel_usable_extensions(noamx) < kernel_usable_extensions(core)
+    assert {"-amx-tile", "-amx-int8"} < set(noamx.llvm_features) and "avx512vnni" in noamx.extensions
+    assert [level.name for level in lower_levels(core, usable_extensions(core))][0] == "sapphirerapids-avx2"

@@ -74,6 +74,20 @@ def test_levels_follow_one_another_down_to_what_no_level_lacks() -> None:
     assert next_of((*cores, replace(first[0].core, name="cortex-x2-v81", extensions=())), needs) == []
 
 
+def test_kernels_with_tiles_have_code_for_a_system_that_permits_none() -> None:
+    core = CORES["sapphirerapids"]
+    needs = needs_for(("sapphirerapids",), {"f": frozenset({"avx512f"}), "q": frozenset({"amx-int8", "amx-tile"})})
+    [noamx] = next_levels(needs, (core,), machines_for((), X86)[GENERIC], X86, MODELLED_LEVELS)
+
+    assert noamx.core.name == "sapphirerapids-noamx" and noamx.kernels == {"q"}
+    assert noamx.machine.dot_product and not noamx.machine.int8_tiles
+    needs["q.sapphirerapids-noamx"] = frozenset({"avx512vnni"})
+    ladder = CoreSet((core, noamx.core))
+    assert versions_of("f", needs, ladder) == ("f.generic", "f.sapphirerapids", "f.sapphirerapids")
+    assert versions_of("q", needs, ladder) == ("q.generic", "q.sapphirerapids", "q.sapphirerapids-noamx")
+    assert needs_of_versions(needs, ladder)["sapphirerapids-noamx"] == ("avx512f", "avx512vnni")
+
+
 def test_a_level_has_all_that_the_generic_version_uses() -> None:
     """A model in f16 is refused where halves are hidden, so it has no level without them."""
     a710 = CORES["cortex-a710"]
