@@ -23,6 +23,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.gemm_peers"),
     ("-m", "bench.blas_peers"),
     ("-m", "bench.peers"),
+    ("-m", "bench.peers", "--precision", "bf16"),
     ("-m", "bench.threads"),
     ("-m", "bench.streaming"),
     ("-m", "bench.handover"),

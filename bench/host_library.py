@@ -16,10 +16,12 @@ def no_costs(folder: Path, name: str = "none") -> Path:
         return path
 
 
-def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs: int | None = None) -> Path:
+def build_for_host(
+    model: Path, library: Path, shapes: Sequence[str] = (), jobs: int | None = None, precision: str | None = None
+) -> Path:
     """Build as `mavcg build MODEL --board host -o LIBRARY` does.
 
-    shapes: as for --shape. Raises: MavcgError as the build does.
+    shapes: as for --shape. precision: as for --precision. Raises: MavcgError as the build does.
     """
     from mavcg.model.model import build_model
     from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
@@ -27,9 +29,8 @@ def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs:
     costs = no_costs(library.parent, library.stem)
     try:
         selection = SelectionOptions(db=costs)
-        request, _ = make_model_request(
-            model, str(library), ModelOptions(board="host", shapes=shapes, jobs=jobs), selection
-        )
+        options = ModelOptions(board="host", shapes=shapes, jobs=jobs, precision=precision)
+        request, _ = make_model_request(model, str(library), options, selection)
         return build_model(request).output
     finally:
         costs.unlink()

@@ -47,20 +47,23 @@ def peers_python() -> Path:
         return python
 
 
-def prepared(name: str, runtimes: Sequence[str]) -> Prepared:
-    """Return the model for each of these runtimes; it is built or converted if missing."""
+def prepared(name: str, runtimes: Sequence[str], precision: str = "f32") -> Prepared:
+    """Return the model for each of these runtimes; it is built or converted if missing.
+
+    precision: of mavcg's library; the others read the model as it is.
+    """
     source = model_path(name)
     files: dict[str, Path] = {}
     reasons: dict[str, str] = {}
     for runtime in runtimes:
         try:
-            files[runtime] = _for_runtime(runtime, source)
+            files[runtime] = _for_runtime(runtime, source, precision)
         except (MavcgError, RuntimeError) as error:
             reasons[runtime] = str(error)
     return Prepared(files, reasons)
 
 
-def _for_runtime(runtime: str, source: Path) -> Path:
+def _for_runtime(runtime: str, source: Path, precision: str) -> Path:
     if source.suffix == ".tflite":
         if runtime == "onnxruntime":
             raise MavcgError("reads no .tflite")
@@ -70,7 +73,7 @@ def _for_runtime(runtime: str, source: Path) -> Path:
             return source
     elif runtime in ("onnxruntime", "openvino"):
         return _made(source, "plain.onnx", write_explicit_form)
-    return built_library(source) if runtime == "mavcg" else _made(source, *_CONVERSIONS[runtime])
+    return built_library(source, precision) if runtime == "mavcg" else _made(source, *_CONVERSIONS[runtime])
 
 
 def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:

@@ -11,6 +11,7 @@ WORST = 1 / 0.9  # no network slower than 0.9 of the fastest peer
 MANY_3X3 = 1 / 1.2  # those with many 3x3 layers: at least 1.2 times as fast
 LEAST_FASTER = ("vgg19-random", "resnet50-random", "inception_v1-random")
 MOST_APART = 1e-3  # of f32 outputs, to the largest element
+MOST_APART_BF16 = 0.1  # 8 significant bits at each of some fifty layers
 MOST_APART_8_BIT = 0.25  # rounding is amplified from layer to layer: this finds wrong networks, not wrong roundings
 
 
@@ -21,14 +22,16 @@ def row_of(
     versions: Mapping[str, str],
     errors: Mapping[str, float],
     reasons: Mapping[str, str],
+    precision: str = "f32",
 ) -> dict[str, Any]:
     """Return the row of one network with some threads.
 
     medians: ms of each round, by runtime. errors: distance of its output from the reference's, relative to the largest
-    element; a peer that is too far off is shown and not compared with. reasons: why a runtime has no times. Ratios are
-    medians of the ratio within a round; the fastest peer is the one with the largest ratio of mavcg's time to its time.
+    element; a peer that is too far off is shown and not compared with. reasons: why a runtime has no times. precision:
+    of networks in floats. Ratios are medians of the ratio within a round; the fastest peer is the one with the largest
+    ratio of mavcg's time to its time.
     """
-    most = MOST_APART_8_BIT if "int8" in network else MOST_APART
+    most = MOST_APART_8_BIT if "int8" in network else MOST_APART_BF16 if precision == "bf16" else MOST_APART
     runtimes: dict[str, Any] = {}
     for name, ms in medians.items():
         runtimes[name] = {

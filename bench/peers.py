@@ -10,6 +10,9 @@ network does not count.
 
     python -m bench.peers --prepare                  environment, models, libraries; then nothing is fetched
     python -m bench.peers --layers mobilenet_v2      time of each layer, here and in the runtimes that report layers
+    python -m bench.peers --precision bf16           networks in floats, by `mavcg build --precision bf16` and OpenVINO
+
+In bf16 the outputs are compared with OpenVINO's.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +52,11 @@ COUNTED = (
 RECORDS = ("peers", "peers_amx")  # of a machine with AVX2, and of one with AVX-512, VNNI and AMX
 NETWORKS = (*COUNTED, "blazeface", "hand_landmark")  # the last two are .tflite files
 RUNTIMES = ("mavcg", *PEERS)
+F32, BF16 = PRECISIONS = ("f32", "bf16")
+# What a whole run has in each precision. Of the other runtimes OpenVINO alone computes in bf16 on x86-64.
+NETWORKS_OF = {F32: NETWORKS, BF16: tuple(name for name in NETWORKS if "int8" not in name)}
+RUNTIMES_OF = {F32: RUNTIMES, BF16: ("mavcg", "openvino")}
+BF16_RECORD = "peers_bf16"
 ROUNDS = 10  # even, so that each of two CPUs has as many
 
 
@@ -64,15 +73,21 @@ def model_name(text: str) -> str:
     raise MavcgError(f"--networks {text}: there is none; there are {', '.join(NETWORKS)} and all of bench.models")
 
 
-def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock: str) -> dict[str, Any]:
-    """Return the row of one network on every runtime that can load it. clock: as for round_medians."""
-    ready = prepared(name, runtimes)
+def compare(
+    name: str, threads: int, rounds: int, runtimes: Sequence[str], clock: str, precision: str = F32
+) -> dict[str, Any]:
+    """Return the row of one network on every runtime that can load it. clock: as for round_medians.
+
+    precision: of mavcg and OpenVINO, of PRECISIONS.
+    """
+    ready = prepared(name, runtimes, precision)
     reasons = dict(ready.reasons)
     workers: list[Worker] = []
     try:
         for runtime, file in ready.files.items():
             try:
-                workers.append(start(runtime, file, threads, interpreter_of(runtime)))
+                served = "openvino_bf16" if (runtime, precision) == ("openvino", BF16) else runtime
+                workers.append(replace(start(served, file, threads, interpreter_of(runtime)), runtime=runtime))
             except RuntimeError as error:
                 reasons[runtime] = str(error)
         errors = differences(workers, reasons)
@@ -83,7 +98,7 @@ def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock
         for worker in workers:
             worker.end()
     versions = {worker.runtime: worker.version for worker in workers}
-    row = row_of(name, threads, medians, versions, errors, reasons)
+    row = row_of(name, threads, medians, versions, errors, reasons, precision)
     return {**row, "counts": name in COUNTED, "clock": clock, "rounds": rounds, "load_average": round(load, 2)}
 
 
@@ -130,11 +145,11 @@ def difference(outputs: Sequence[Any], reference: Sequence[Any]) -> float:
     return worst if worst == worst else float("inf")
 
 
-def prepare(networks: Sequence[str], runtimes: Sequence[str]) -> None:
+def prepare(networks: Sequence[str], runtimes: Sequence[str], precision: str = F32) -> None:
     """Do everything that takes time or downloads, before the measurement; print what cannot be made."""
     for name in networks:
         note(f"preparing {name}")
-        for runtime, reason in prepared(name, runtimes).reasons.items():
+        for runtime, reason in prepared(name, runtimes, precision).reasons.items():
             note(f"{name}: {runtime} is left out: {reason}")
 
 
@@ -168,8 +183,9 @@ def note(text: str) -> None:
 def main() -> None:
     """Compare and print; write a record of bench/results/ if all networks, runtimes and threads were measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", default=",".join(NETWORKS), help="names, with commas")
-    parser.add_argument("--runtimes", default=",".join(RUNTIMES), help="names, with commas")
+    parser.add_argument("--networks", help="names, with commas; all that are measured in the precision")
+    parser.add_argument("--runtimes", help="names, with commas; all that compute in the precision")
+    parser.add_argument("--precision", choices=PRECISIONS, default=F32, help="of networks in floats (%(default)s)")
     parser.add_argument("--threads", default="1,2", help="numbers, one after the other")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--cpu-time", action="store_true", help="of one thread on a busy machine: time of its CPU")
@@ -181,17 +197,19 @@ def main() -> None:
     )
     args = parser.parse_args()
     try:
-        runtimes = [name for name in RUNTIMES if name in args.runtimes.split(",")]
-        unknown = set(args.runtimes.split(",")) - set(RUNTIMES)
+        whole_networks, whole_runtimes = NETWORKS_OF[args.precision], RUNTIMES_OF[args.precision]
+        named = args.runtimes.split(",") if args.runtimes else whole_runtimes
+        runtimes = [name for name in whole_runtimes if name in named]
+        unknown = set(named) - set(whole_runtimes)
         if unknown:
-            raise MavcgError(f"--runtimes {', '.join(sorted(unknown))}: there are {', '.join(RUNTIMES)}")
-        networks = [model_name(text) for text in args.networks.split(",")]
+            raise MavcgError(f"--runtimes {', '.join(sorted(unknown))}: there are {', '.join(whole_runtimes)}")
+        networks = [model_name(text) for text in args.networks.split(",")] if args.networks else [*whole_networks]
         counts = [int(text) for text in args.threads.split(",")]
         if args.cpu_time and counts != [1]:
             raise MavcgError("--cpu-time: adds all threads' time up; give --threads 1")
         clock = "cpu_ms" if args.cpu_time else "ms"
         if args.prepare:
-            prepare(networks, runtimes)
+            prepare(networks, runtimes, args.precision)
         elif args.layers:
             layers_of(model_name(args.layers), counts[0], args.json)
         else:
@@ -199,10 +217,12 @@ def main() -> None:
             for threads in counts:
                 for name in networks:
                     note(f"{name}, {threads} threads")
-                    rows.append(compare(name, threads, args.rounds, runtimes, clock))
+                    rows.append(compare(name, threads, args.rounds, runtimes, clock, args.precision))
                     note(in_short(rows[-1]))
-            if tuple(networks) == NETWORKS and tuple(runtimes) == RUNTIMES and counts == [1, 2]:
+            if tuple(networks) == whole_networks and tuple(runtimes) == whole_runtimes and counts == [1, 2]:
                 command = "" if args.record == RECORDS[0] else f" --record {args.record}"
+                if args.precision == BF16:
+                    args.record, command = BF16_RECORD, f" --precision {BF16}"
                 settings = {"warm_runs": WARM, "least_runs": MIN_RUNS, "least_seconds": SECONDS}
                 record = {**facts("measured", f"bench.peers{command}"), **settings, "runtimes": runtimes, "rows": rows}
                 write(args.record, record)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,11 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     return Runner(mavcg.__version__, inputs, names, lambda arrays: loaded.run(*arrays), layers=layers)
 
 
-def built_library(model: Path) -> Path:
-    """Return the model's library for this machine, built once for each version of mavcg and of the model."""
+def built_library(model: Path, precision: str = "f32") -> Path:
+    """Return the model's library for this machine, built once for each version of mavcg and of the model.
+
+    precision: of its arithmetic, as of --precision.
+    """
     from bench.host_library import build_for_host
     from mavcg.files.store import code_folder
 
@@ -69,17 +73,18 @@ def built_library(model: Path) -> Path:
         for path in sorted((ROOT / part).rglob("*")):
             if path.suffix in (".py", ".c", ".h", ".toml") and not path.is_symlink():
                 digest.update(path.read_bytes())
-    folder = code_folder() / "bench" / f"{model.stem}-{digest.hexdigest()[:24]}"
+    name = model.stem if precision == "f32" else f"{model.stem}-{precision}"
+    folder = code_folder() / "bench" / f"{name}-{digest.hexdigest()[:24]}"
     library = folder / "libmodel.so"
     if not library.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        older = sorted(folder.parent.glob(f"{model.stem}-{'[0-9a-f]' * 24}"), key=lambda path: path.stat().st_mtime)
+        older = sorted(folder.parent.glob(f"{name}-{'[0-9a-f]' * 24}"), key=lambda path: path.stat().st_mtime)
         for old in older[: -KEPT + 1]:
             shutil.rmtree(old, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             made = Path(scratch) / "model"
             made.mkdir()
-            build_for_host(model, made / "libmodel.so")
+            build_for_host(model, made / "libmodel.so", precision=precision)
             if not folder.exists():
                 os.rename(made, folder)
     return library
@@ -159,10 +164,10 @@ def litert_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 CONVERTED_TFLITE = ".onnx.tflite"  # how files end that bench/peer_models.py makes of ONNX models
 
 
-def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
+def openvino_runner(model: Path, threads: int, profile: bool = False, precision: str = "f32") -> Runner:
     """Return OpenVINO's runner on the CPU, one stream, in f32: its default is bf16 on cores that have it.
 
-    Threads are not bound to cores, as with all runtimes.
+    Threads are not bound to cores, as with all runtimes. precision: f32, or bf16 in its default execution mode.
     """
     import openvino
 
@@ -170,7 +175,7 @@ def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": "1",
         "INFERENCE_NUM_THREADS": str(threads),
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "ENABLE_CPU_PINNING": "NO",
         "PERF_COUNT": "YES" if profile else "NO",
     }
@@ -258,6 +263,7 @@ RUNTIMES: Mapping[str, Callable[[Path, int, bool], Runner]] = {
     "mavcg": mavcg_runner,
     "onnxruntime": onnxruntime_runner,
     "openvino": openvino_runner,
+    "openvino_bf16": partial(openvino_runner, precision="bf16"),
     "litert": litert_runner,
     "ncnn": ncnn_runner,
     "mnn": mnn_runner,

@@ -86,5 +86,6 @@ def before(record: Record) -> str:
 TABLES: Tables = {
     "peers": ("Networks against other runtimes", peers),
     "peers_amx": ("Networks against other runtimes on a processor with AMX", peers),
+    "peers_bf16": ("Networks in bf16 beside OpenVINO in bf16", peers),
     "before": ("Networks beside an earlier state of mavcg", before),
 }
