@@ -2,8 +2,8 @@
 
 All versions for x86-64 give the bits of VDPBF16PS, which adds the second product of a pair, then the first, each as a
 fused multiply-add that rounds to nearest even and treats subnormal inputs and results as 0. Where the instruction is
-missing, two f32 multiply-adds compute the same, with MXCSR.DAZ and MXCSR.FTZ set by the caller (csrc/blas_half.c): a
-bf16 is the upper half of an f32. Source: Intel SDM volume 2, VDPBF16PS.
+missing, two f32 multiply-adds compute the same, with MXCSR.DAZ and MXCSR.FTZ set by the caller (csrc/blas_half.c,
+`flushed_subnormals`): a bf16 is the upper half of an f32. Source: Intel SDM volume 2, VDPBF16PS.
 
 All versions for AArch64 give the bits of BFMMLA: the products of the first two terms are added, then this
 sum to the total, then the same for the other two; each addition rounds to odd, subnormal numbers count as 0, and an
@@ -12,10 +12,13 @@ overflow is infinite. Where the instruction is missing, f64 computes the same: a
 0; Knuth, The Art of Computer Programming, volume 2, section 4.2.2.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import half_of_pairs
-from mavcg.kernels.builder.emit import F64, I32, I64, fma, lanes_of, vector
+from mavcg.kernels.builder.emit import F64, I32, I64, call_intrinsic, const, fma, lanes_of, vector
 from mavcg.kernels.builder.lanes import shuffle
 from mavcg.specs.kernel import Machine
 
@@ -38,6 +41,22 @@ class BFloatType(ir.Type):  # type: ignore[misc]
 
 
 BFLOAT = BFloatType()
+# MXCSR: exceptions masked, round to nearest even, flush results (FTZ) and inputs (DAZ). Intel SDM volume 1, 10.2.3.
+_FLUSHING = 0x1F80 | 0x8000 | 0x40
+
+
+@contextmanager
+def flushed_subnormals(b: ir.IRBuilder) -> Iterator[None]:
+    """Emit the code of the `with` block so that subnormal numbers are 0 on x86-64, then restore the thread's mode.
+
+    LLVM moves no load or store across the two changes of MXCSR, so arithmetic on loaded numbers stays between them.
+    """
+    own, flushing = b.alloca(I32, name="own_mode"), b.alloca(I32, name="flushing_mode")
+    b.store(const(_FLUSHING, I32), flushing)
+    call_intrinsic(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), own)
+    call_intrinsic(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), flushing)
+    yield
+    call_intrinsic(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), own)
 
 
 def add_pair_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:

@@ -6,6 +6,7 @@ order; blocks.py has the loops inside.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.bf16_products import flushed_subnormals
 from mavcg.kernels.builder.emit import Values, const, for_range, kernel_function, repeat
 from mavcg.kernels.builder.nest_loops import clamp, maximum, minimum
 from mavcg.kernels.builder.tiles import row_blocks
@@ -23,7 +25,7 @@ from mavcg.kernels.conv.part_loops import ChannelRun, block_channels, check_part
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.conv.tiling import conv2d_registers, plain_macro, register_tiling
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
-from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters
+from mavcg.kernels.gemm.tile import BF16_PAIRS, packed_depthwise, packed_filters
 from mavcg.kernels.tensor.plain_product import plain_conv2d
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
@@ -39,7 +41,8 @@ def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroT
     macro = macro or plain_macro(spec)
     check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
-    _Conv2dEmitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
+    with flushed_subnormals(b) if spec.product_type == BF16_PAIRS else nullcontext():
+        _Conv2dEmitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
     b.ret_void()
     return function
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import plain_rows
-from mavcg.kernels.gemm.tile import BF16_MATRIX, Sum, merge_levels
+from mavcg.kernels.gemm.tile import Sum, merge_levels, product_type
 from mavcg.specs.kernel import Machine, View, Words
 from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.serialize import spec_format
@@ -137,9 +137,9 @@ class Conv2d(Convolution):
     x, out, residual: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height,
     width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
     [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16 or bf16
-    for f32, which are widened when they are loaded. terms: neighbouring terms that a packed channel keeps together; 4
-    for bf16 that is multiplied in matrices. free_rows: as in Convolution. words: lengths and strides of the images'
-    height and width that a run sets. Operands: x, weights, out, bias?, residual?, words.
+    for f32, which are widened when they are loaded. terms: neighbouring terms that a packed channel keeps together; 2
+    for bf16 that is multiplied in pairs, 4 in matrices. free_rows: as in Convolution. words: lengths and strides of the
+    images' height and width that a run sets. Operands: x, weights, out, bias?, residual?, words.
     A row of work is a row of output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
@@ -172,8 +172,8 @@ class Conv2d(Convolution):
 
     @property
     def product_type(self) -> str:
-        """Type of products: that of x, or BF16_MATRIX."""
-        return BF16_MATRIX if self.terms > 1 else self.x.dtype
+        """Type of products: that of x, or BF16_PAIRS or BF16_MATRIX."""
+        return product_type(self.x.dtype, self.terms)
 
     @property
     def family(self) -> str:
@@ -227,7 +227,7 @@ class Conv2d(Convolution):
 def conv_sum(spec: Conv2d) -> Sum:
     """Return the loops of a sum: rows of taps, taps, input channels; contiguous ones are merged into one level.
 
-    A term of products of matrices is four bf16.
+    A term of products of pairs is two bf16, of products of matrices four.
     """
     (_, row, col, _), size = spec.x.strides, spec.item_bytes
     step = size * spec.terms

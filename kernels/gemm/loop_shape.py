@@ -4,7 +4,7 @@ All follow from the core and the type; how many pixels and vectors a tile has, r
 """
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.gemm.tile import BF16_MATRIX
+from mavcg.kernels.gemm.tile import tensor_type
 from mavcg.specs.kernel import Machine
 
 LONG_RUN = 64  # terms of a run from which on iterations have more terms
@@ -25,7 +25,7 @@ MOST_F16_BYTES = 32
 
 def vector_lanes(machine: Machine, dtype: str) -> int:
     """Return the lanes of the vectors in which products of a float type are computed; those of bf16 are f32."""
-    size = DTYPES["f32" if dtype in ("bf16", BF16_MATRIX) else dtype].itemsize
+    size = DTYPES["f32" if tensor_type(dtype) == "bf16" else dtype].itemsize
     return (min(machine.vector_bytes, MOST_F16_BYTES) if dtype == "f16" else machine.vector_bytes) // size
 
 

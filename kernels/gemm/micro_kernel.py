@@ -7,7 +7,8 @@ Multiplication".
 A long f32 sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms; their
 partial sums lie in the output. f16 terms are added in f16 within short blocks, and the blocks in f32
 (sum_blocks.py), in registers: f16 outputs hold no partial sums. bf16 terms are widened to f32 and added as f32 are,
-without blocks; by matrices they are added from 0 on, and the bias to their sum (matrix_products.py).
+without blocks, or multiplied in pairs (pair_products.py); by matrices they are added from 0 on, and the bias to their
+sum (matrix_products.py).
 """
 
 from collections.abc import Callable
@@ -24,11 +25,22 @@ from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, prefet
 from mavcg.kernels.gemm.float_tile import Ends, FloatProducts
 from mavcg.kernels.gemm.loop_shape import lane_counts, unroll_factor, vector_lanes
 from mavcg.kernels.gemm.matrix_products import MatrixProducts
+from mavcg.kernels.gemm.pair_products import PairProducts
 from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
-from mavcg.kernels.gemm.tile import BF16_MATRIX, Part, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.gemm.tile import (
+    BF16_MATRIX,
+    BF16_PAIRS,
+    Part,
+    Pointers,
+    RegisterTile,
+    Sum,
+    WeightLayout,
+    tensor_type,
+)
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
+Products: TypeAlias = FloatProducts | PairProducts | MatrixProducts
 
 
 def emit_tile(
@@ -50,13 +62,14 @@ def emit_tile(
     lanes, dtype = vector_lanes(machine, weights.dtype), weights.dtype
     used = [lanes] * (tile.vectors - 1) + [tile.used]
     counts = lane_counts(machine, tile.vectors, tile.used) if dtype != "f16" else (lanes,) * tile.vectors
-    of_matrices = dtype == BF16_MATRIX
-    ends = Ends(b, tile, at, used, counts, lanes, "bf16" if of_matrices else dtype)
-    products: FloatProducts | MatrixProducts = (
-        MatrixProducts(b, machine, weights, tile.in_offsets, tile.vectors)
-        if of_matrices
-        else FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
-    )
+    ends = Ends(b, tile, at, used, counts, lanes, tensor_type(dtype))
+    products: Products
+    if dtype == BF16_MATRIX:
+        products = MatrixProducts(b, machine, weights, tile.in_offsets, tile.vectors)
+    elif dtype == BF16_PAIRS:
+        products = PairProducts(b, machine, weights, tile.in_offsets, counts)
+    else:
+        products = FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
     micro = _MicroKernel(b, machine, weights, tile, at, products, total)
     ends.prefetch_residual(machine.arch == "x86_64")
     if part is None:
@@ -90,7 +103,7 @@ class _MicroKernel:
     weights: WeightLayout
     tile: RegisterTile
     at: Pointers
-    products: FloatProducts | MatrixProducts
+    products: Products
     total: Sum
 
     def sums(self, total: Sum, start: Values) -> Values:

@@ -21,7 +21,7 @@ from mavcg.kernels.gemm.loop_shape import (
     most_terms_at_once,
     unroll_factor,
 )
-from mavcg.kernels.gemm.tile import BF16_MATRIX
+from mavcg.kernels.gemm.tile import BF16_MATRIX, BF16_PAIRS
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine
 
@@ -106,6 +106,8 @@ def most_pixels(machine: Machine, vectors: int, dtype: str = "f32", terms: int =
         free -= SPARE_REGISTERS
     elif machine.vector_registers > 16:
         free -= SPARE_OF_LLVM
+    if dtype == BF16_PAIRS and not machine.bf16_dot:  # both halves of each vector of weights, and of an input
+        return max(1, (free - vectors - 2) // vectors)
     if most_terms_at_once(machine, dtype) > 1:
         most = max(1, free // (vectors + 1))
         return min(most, MOST_F16_PIXELS) if dtype == "f16" else most
@@ -158,14 +160,18 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
     """Return (vector arithmetic, loads) of one term.
 
     bf16 are widened to f32 first: on x86 weights by two instructions and inputs, in pairs in all lanes, by one; on
-    AArch64 a vector of either by one. A term of products of matrices is four bf16, whose pairs of pixels take a load
-    each and an instruction for both. A block of f16 terms ends with its sums' widening to f32 and addition. The f32
-    sums of all blocks that find no register during a block are loaded and stored then; a store counts as a load.
+    AArch64 a vector of either by one. A term of products of pairs is two bf16; without the instruction both halves of
+    weights and inputs are widened, by an instruction each. A term of products of matrices is four bf16, whose pairs of
+    pixels take a load each and an instruction for both. A block of f16 terms ends with its sums' widening to f32 and
+    addition. The f32 sums of all blocks that find no register during a block are loaded and stored then; a store counts
+    as a load.
     """
     if dtype == BF16_MATRIX:
         pairs = -(-pixels // 2)
         return 2.0 * pairs * vectors + pixels // 2, 2 * vectors + pixels
     products = float(pixels * vectors)
+    if dtype == BF16_PAIRS and not machine.bf16_dot:
+        return 2.0 * (pixels * vectors + pixels + vectors), vectors + pixels
     loads = vectors + pixels / most_terms_at_once(machine, dtype)
     if dtype == "bf16":
         products += 2 * vectors + pixels if machine.arch == "x86_64" else vectors + pixels / QUAD

@@ -14,8 +14,8 @@ from llvmlite import ir
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.run_numbers import Number
-from mavcg.specs.kernel import BF16_TERMS, Array
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
+from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import PackedConstant
 
 Value: TypeAlias = ir.Value
@@ -73,9 +73,9 @@ class WeightLayout:
 
     offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is weight_bytes where vectors of channels are
     contiguous. padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no
-    prefetch. dtype: of the weights, the inputs and the outputs; of products of matrices BF16_MATRIX, whose elements and
-    terms are four bf16 each. stored: type of the weights in memory, if another: f16 or bf16 for weights of f32, which
-    are widened when they are loaded.
+    prefetch. dtype: of the weights, the inputs and the outputs; of products of pairs or matrices BF16_PAIRS or
+    BF16_MATRIX, whose elements and terms are two or four bf16 each. stored: type of the weights in memory, if another:
+    f16 or bf16 for weights of f32, which are widened when they are loaded.
     """
 
     k_step: int
@@ -136,12 +136,28 @@ class Pointers:
     ahead: Value | None = None
 
 
-BF16_MATRIX = "bf16x4"  # type of products: of matrices with four bf16 terms of each pixel and channel
+# Types of products whose steps have several bf16 terms of each pixel and channel: pairs, and matrices of four.
+BF16_PAIRS, BF16_MATRIX = "bf16x2", "bf16x4"
+
+
+def product_type(dtype: str, terms: int) -> str:
+    """Return the type of products of tensors of `dtype` whose steps have so many terms."""
+    return f"{dtype}x{terms}" if terms > 1 else dtype
+
+
+def step_terms(dtype: str) -> int:
+    """Return the terms of a step of a type of products."""
+    return int(dtype.partition("x")[2] or 1)
+
+
+def tensor_type(dtype: str) -> str:
+    """Return the type of the tensors of a type of products."""
+    return dtype.partition("x")[0]
 
 
 def product_bytes(dtype: str) -> int:
     """Return the size of what one step of a sum reads of a pixel, or of a channel, in bytes."""
-    return DTYPES["bf16"].itemsize * BF16_TERMS if dtype == BF16_MATRIX else DTYPES[dtype].itemsize
+    return DTYPES[tensor_type(dtype)].itemsize * step_terms(dtype)
 
 
 LINE_CHANNELS = 16  # f32 elements of a cache line of 64 bytes

@@ -54,11 +54,13 @@ class EmulatedNode:
         return self.graph.nodes[-1].output
 
 
-def emulated_node(graph: Graph, inputs: Mapping[str, Array], lanes: int = 8) -> EmulatedNode:
-    """Lower the one node of a graph, whose tensors are dense."""
+def emulated_node(
+    graph: Graph, inputs: Mapping[str, Array], lanes: int = 8, packing: Packing | None = None
+) -> EmulatedNode:
+    """Lower the one node of a graph, whose tensors are dense. packing: another one than that of `lanes`."""
     (node,) = graph.nodes
     views = {name: dense_view(kind) for name, kind in graph.types.items()}
-    return EmulatedNode(graph, inputs, lower(node, graph, views, Packing(lanes)))
+    return EmulatedNode(graph, inputs, lower(node, graph, views, packing or Packing(lanes)))
 
 
 def compiled(nodes: Sequence[EmulatedNode], machine: Machine, folder: Path, emit: str) -> Path:

@@ -62,6 +62,14 @@ def test_weights_of_bf16_are_packed_for_products_of_matrices_if_all_cores_have_t
     assert terms("cortex-a510", "cortex-a76") == packing_for(ARM).bf16_terms == 1
 
 
+def test_weights_of_bf16_are_packed_in_pairs_if_all_cores_multiply_them_fast() -> None:
+    def terms(*names: str) -> int:
+        return packing_for(X86, machines_for(cores_for(names), X86).values()).bf16_terms
+
+    assert terms("znver4", "znver5") == 2
+    assert terms("znver3", "znver4") == packing_for(X86).bf16_terms == 1
+
+
 def test_x86_machines_are_what_their_profiles_say() -> None:
     machine_of = machines_for(cores_for(["haswell", "skylake-avx512", "icelake-server", "intel-gracemont"]), X86)
     widths = {name: (m.vector_bytes, m.vector_registers, m.dot_product) for name, m in machine_of.items()}
