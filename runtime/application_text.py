@@ -182,8 +182,9 @@ int @EXPORTED@_create_placed(const mavcg_options *options, const mavcg_stage_pla
  * pipeline's until the frame is popped; frame: any pointer, which pop gives back. Frames are popped in the order in
  * which they were pushed; pop returns the frame's status. timeout_ms: how long push waits for room, or pop for a
  * completed frame, before it returns MAVCG_AGAIN; 0: not at all, below 0: for ever. A pipeline takes two frames a stage
- * before one has to be popped. While it has frames to complete, a run of the network, or of one that shares its memory,
- * returns MAVCG_BUSY, and a first push during such a run does. From any threads.
+ * before one has to be popped. A frame of a network with bounded dimensions has the lengths that the network's context
+ * has at its push: set them between pushes. While it has frames to complete, a run of the network, or of one that
+ * shares its memory, returns MAVCG_BUSY, and a first push during such a run does. From any threads.
  * MAVCG_ERROR_NULL for a network that is no pipeline; statuses of run. */
 int @EXPORTED@_push(void *application, uint32_t network, const void *const *inputs, void *const *outputs, void *frame,
     int32_t timeout_ms);

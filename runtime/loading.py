@@ -8,7 +8,7 @@ import contextlib
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from mavcg.runtime.library_tables import (
     tensor_of,
     text_of,
 )
-from mavcg.runtime.run_arrays import Array, dense_inputs, given_outputs, new_outputs
+from mavcg.runtime.run_arrays import Array, dense_inputs, given_outputs, ndarray, new_outputs
 
 from_buffer = ffi.from_buffer
 AUTO = "auto"  # for a number of threads
@@ -107,6 +107,7 @@ class Model:
         self.inputs = tuple(tensor_of(table.inputs[i]) for i in range(table.input_count))
         self.outputs = tuple(tensor_of(table.outputs[i]) for i in range(table.output_count))
         self.dimensions = dimensions_of(table)
+        self._shapes = [tensor.shape for tensor in self.inputs]  # of the context's present lengths
         self._counted = counted_of(table)
         self.counted = {self.outputs[number].name: axis for number, axis in self._counted.items()}
         states = has_states(table)
@@ -216,19 +217,32 @@ class Model:
         if not self.dimensions:
             return self._run_shaped(arrays, out, step_ns)
         with self._shaping:
-            if len(arrays) == len(self.inputs):
-                self._take_shapes(shapes_of(arrays))
+            self._take_shapes(arrays)
             return self._run_shaped(arrays, out, step_ns)
 
-    def _take_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        """Take the length of the bounded dimension from the shapes of the inputs. Raises: MavcgError if they do not
+    @contextlib.contextmanager
+    def hold_shapes(self, arrays: Sequence[Any]) -> Iterator[None]:
+        """Give the context the lengths of these inputs, which no other thread changes meanwhile. Raises: MavcgError if
+        they do not fit."""
+        with self._shaping:
+            if self.dimensions:
+                self._take_shapes(arrays)
+            yield
+
+    def _take_shapes(self, arrays: Sequence[Any]) -> None:
+        """Take the lengths of the bounded dimensions from the shapes of the inputs. Raises: MavcgError if they do not
         fit."""
-        if all(shape == tensor.shape for shape, tensor in zip(shapes, self.inputs, strict=True)):
+        # Of small models the time of a call is in the first comparison, as in _run_shaped.
+        if [array.shape if type(array) is ndarray else None for array in arrays] == self._shapes:
+            return
+        shapes = shapes_of(arrays)
+        if len(arrays) != len(self.inputs) or shapes == self._shapes:
             return
         with self._alive:
             if not self._context:
                 raise MavcgError(f"{self.path}: the model is closed; load it again")
             self.inputs, self.outputs = set_shapes(self.path, self._table, self._context, shapes)
+            self._shapes = [tensor.shape for tensor in self.inputs]
 
     def _run_shaped(
         self, arrays: Sequence[Any], out: Sequence[Array] | Array | None, step_ns: Array | None

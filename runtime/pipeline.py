@@ -48,12 +48,14 @@ class Pipeline:
     def push(self, *arrays: Array, timeout: float | None = None) -> bool:
         """Give the pipeline a frame. The arrays are not copied: do not change them until the frame is popped.
 
-        arrays: as in Model.run. timeout: seconds to wait for room; None for no limit. A pipeline takes two frames for
-        each stage before one has to be popped. Returns: False if there was no room in time.
+        arrays: as in Model.run; each frame has its own length of a bounded dimension. timeout: seconds to wait for
+        room; None for no limit. A pipeline takes two frames for each stage before one has to be popped. Returns: False
+        if there was no room in time.
         Raises: MavcgError for wrong arrays, a closed application, and memory that another network uses.
         """
-        inputs = tuple(self.model.check_inputs(arrays))
-        outputs = self.model.empty_outputs()
+        with self.model.hold_shapes(arrays):
+            inputs = tuple(self.model.check_inputs(arrays))
+            outputs = self.model.empty_outputs()
         pointers_in = ffi.new("void *[]", [*map(ffi.from_buffer, inputs)])
         pointers_out = ffi.new("void *[]", [*map(ffi.from_buffer, outputs)])
         with self._pushing:
@@ -61,9 +63,10 @@ class Pipeline:
             status = _AGAIN
             try:
                 for wait_ms in _slices(timeout):
-                    status = self._table_in_use().push(
-                        self._application, self._number, pointers_in, pointers_out, ffi.NULL, wait_ms
-                    )
+                    with self.model.hold_shapes(arrays):
+                        status = self._table_in_use().push(
+                            self._application, self._number, pointers_in, pointers_out, ffi.NULL, wait_ms
+                        )
                     if status != _AGAIN:
                         break
             finally:

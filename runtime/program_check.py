@@ -27,10 +27,8 @@ def check_program(program: Program) -> None:
     _check_counted(program)
     _check_stages(program)
     _check_loops(program)
-    if program.dimensions and (program.phases or program.stages):
-        raise MavcgError(
-            f"model {program.name}: {program.dimensions[0]} with phases or stages; a step's rows are one phase"
-        )
+    if program.dimensions and program.phases:
+        raise MavcgError(f"model {program.name}: {program.dimensions[0]} with phases; a step's rows are one phase")
     check_counts(program)
     around = dict[int, tuple[ProgramLoop, ...]]()
     for loop in program.loops:

@@ -15,15 +15,23 @@ from mavcg.errors import MavcgError
 from mavcg.files.decode import Document, read_text, toml_document
 from mavcg.files.file_types import value_text
 from mavcg.importers.declared_shapes import GivenShapes
+from mavcg.model.sizes import BoundedShapes, checked_bounds, lengths_of
 from mavcg.text.byte_sizes import parse_bytes
 
 NO_STATES = "the networks of an application share one memory, in which nothing stays between runs"  # in messages
-FIXED_SHAPES = "the networks of an application have inputs of fixed shapes"  # in messages
-NO_COUNTS = "the networks of an application have outputs of fixed shapes"  # in messages
+NO_COUNTS = "a run of a network of an application does not decide lengths of its outputs"  # in messages
 _AUTO = re.compile(r"auto(?::(\d+))?")
 _NETWORK_KEY = re.compile(r"network\[(\d+)\]\.?(.*)")
 Frames = Annotated[float, Meta(ge=0, lt=1e300, description="a number of frames per second, from 0 on")]
-Shape = Annotated[tuple[Annotated[int, Meta(gt=0)], ...], Meta(description="a shape", examples=["[1, 3, 224, 224]"])]
+_LENGTH = r"[0-9]{1,18}(\.\.[0-9]{1,18})?"
+_Length = Annotated[
+    Annotated[int, Meta(gt=0)] | Annotated[str, Meta(pattern=f"^{_LENGTH}$")],
+    Meta(description="a length from 1 on or a range of lengths", examples=['3 or "1..512"']),
+]
+_Shape = Annotated[
+    tuple[_Length, ...] | Annotated[str, Meta(pattern=f"^{_LENGTH}(x{_LENGTH})*$")],
+    Meta(description="a shape", examples=['[1, 3, 224, 224] or "1x1..512"']),
+]
 _SCHEDULE = '"a, [b, c] x 8", one string for each partition'
 
 
@@ -33,7 +41,7 @@ class _Network:
 
     name: Annotated[str, Meta(min_length=1, description="a name")]
     file: Annotated[str, Meta(min_length=1, description="a path")]
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    shapes: Mapping[str, _Shape] = field(default_factory=dict)
     throughput: Frames | None = None
     precision: str = "fp32"
     partitions: str | tuple[str, ...] = ""
@@ -58,7 +66,8 @@ class NetworkEntry:
 
     throughput: T^c in frames per second, or None. partitions: "" for one, "auto:n", or the first layers of the
     partitions after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
-    schedule_place: location of the key, for messages.
+    schedule_place, shapes_place: locations of these keys, for messages. bounds: shapes with a bounded dimension, those
+    of whose longest lengths are in shapes.
     """
 
     name: str
@@ -70,6 +79,8 @@ class NetworkEntry:
     line: int
     schedules: tuple[ScheduleBlock, ...] = ()
     schedule_place: str = ""
+    shapes_place: str = ""
+    bounds: BoundedShapes | None = None
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,6 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
     text = read_text(path, "name an app.toml")
     locations = _KeyLocations(path, text)
     document = toml_document(text, str(path))._replace(place=locations.of)
-    _refuse_ranges(document)
     file = document.decode(_Application)
     if not file.network:
         raise document.fault("network", "missing", "add [[network]] with name and file")
@@ -134,21 +144,6 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
     return ApplicationFile(path, memory, file.parallel, networks)
 
 
-def _refuse_ranges(document: Document) -> None:
-    """Raise the document's error for a range in place of a length, a bounded dimension, which a build takes alone."""
-    networks = document.value.get("network")
-    for number, network in enumerate(networks if isinstance(networks, list) else []):
-        shapes = network.get("shapes") if isinstance(network, dict) else None
-        for name, shape in (shapes if isinstance(shapes, dict) else {}).items():
-            lengths = shape if isinstance(shape, list) else [shape]
-            if any(isinstance(length, str) and ".." in length for length in lengths):
-                wrong = f"{value_text(shape)} has a bounded dimension, and {FIXED_SHAPES}"
-                remedy = (
-                    "give each axis one length, or build the network alone, by `mavcg build MODEL` (docs/lengths.md)"
-                )
-                raise document.fault(f"network[{number}].shapes.{name}", wrong, remedy)
-
-
 def _network(document: Document, locations: _KeyLocations, number: int, entry: _Network) -> NetworkEntry:
     def fault(key: str, wrong: str, remedy: str) -> MavcgError:
         return document.fault(f"network[{number}].{key}", wrong, remedy)
@@ -163,10 +158,24 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         wrong = f"{value_text(parts)} is no number of partitions"
         raise fault("partitions", wrong, 'write "auto", "auto:2" or first layers\' names')
     line = locations.tables[number] + 1 if number < len(locations.tables) else 1
-    spot = locations.of(f"network[{number}].schedule")
+    spot, shapes_place = (locations.of(f"network[{number}].{key}") for key in ("schedule", "shapes"))
     schedules = () if entry.schedule is None else _schedules(spot, entry.schedule)
-    shapes = GivenShapes(entry.shapes)
-    return NetworkEntry(entry.name, file, shapes, entry.throughput, entry.precision, parts, line, schedules, spot)
+    texts = {name: s if isinstance(s, str) else "x".join(map(str, s)) for name, s in entry.shapes.items()}
+    lengths = {name: lengths_of(text) for name, text in texts.items()}
+    bounds = checked_bounds(lengths, f"{shapes_place}: {' '.join(f'{name}={text}' for name, text in texts.items())}")
+    return NetworkEntry(
+        entry.name,
+        file,
+        GivenShapes((bounds or BoundedShapes(lengths)).longest()),
+        entry.throughput,
+        entry.precision,
+        parts,
+        line,
+        schedules,
+        spot,
+        shapes_place,
+        bounds,
+    )
 
 
 def _schedules(location: str, value: str | tuple[str, ...]) -> tuple[ScheduleBlock, ...]:

@@ -16,6 +16,11 @@ def check_buildable(file: ApplicationFile) -> None:
                 f"{entry.schedule_place}: a pipeline of a library runs each partition layer by layer; leave schedule "
                 "or partitions out"
             )
+        if entry.schedules and entry.bounds:
+            raise MavcgError(
+                f"{entry.schedule_place}: a schedule orders the rows of one length, and {entry.bounds} has a bounded "
+                "dimension; leave schedule out, or give each axis one length"
+            )
         if entry.precision == "mixed":
             raise MavcgError(
                 f"{location}: precision = 'mixed': no kernel computes data in fp16 with weights in 8 bits; give a file "

@@ -24,6 +24,7 @@ from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
 from mavcg.memory.shared_placement import place_together
 from mavcg.model.model_request import ModelRequest
+from mavcg.model.note import dimensions_json
 from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.states import without_counts, without_states
@@ -124,6 +125,7 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
                 "scratch_bytes": placed.program.scratch_bytes,
                 "weight_bytes": placed.program.constants_bytes,
                 "phases": len(placed.program.phases) or len(placed.program.steps),
+                "dimensions": dimensions_json(placed.program),
                 "conflicts_with": [application.networks[n].program.name for n in sorted(placed.conflicts_with)],
             }
             for placed in application.networks
@@ -145,7 +147,7 @@ def check_memory(file: ApplicationFile, planned: LibraryPlan) -> None:
 def _prepare(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> Plan:
-    own = replace(request, model=entry.file, shapes=entry.shapes)
+    own = replace(request, model=entry.file, shapes=entry.shapes, bounds=entry.bounds)
     if entry.partitions:  # stages do not divide steps
         own = replace(own, depth_first=OFF)
     try:
@@ -155,6 +157,9 @@ def _prepare(
     except ArenaTooLargeError:
         raise
     except MavcgError as error:
+        if entry.bounds:
+            remedy = "lists of lengths are for libraries of one model: in an application give such an axis one length"
+            raise type(error)(f"{entry.shapes_place}: network '{entry.name}': {error}; {remedy}") from error
         raise type(error)(f"{file.path}: line {entry.line}: network '{entry.name}': {error}") from error
 
 
@@ -170,6 +175,13 @@ def _prepare_pipelined(
         prepared = scheduled_model(entry, prepared)
     if not entry.partitions:
         return PipelinedModel(prepared, None)
+    if prepared.lowered.loops:
+        begin, _, _ = prepared.lowered.loops[0]
+        raise MavcgError(
+            f"{file.path}: line {entry.line}: network '{entry.name}': partitions: node "
+            f"'{prepared.lowered.steps[begin].name}' is in a loop, and the stages of a pipeline have none; leave "
+            "partitions out"
+        )
     return pipeline_of(file, entry, prepared, request, progress)
 
 
@@ -182,13 +194,14 @@ def _by_parts(
 ) -> list[Plan]:
     """Return the networks; those whose arena exceeds the memory left beside all weights are computed by parts of rows.
 
-    Pipelines, networks with a schedule, and networks that run at the same time as others stay unchanged.
+    Pipelines, networks with a schedule or a bounded dimension, and networks that run at the same time as others stay
+    unchanged.
     """
     networks = list(planned.networks)
     room = (file.memory or 0) - planned.weight_bytes
     for number, entry in enumerate(file.networks):
-        alone = not entry.partitions and not entry.schedules and not any(number in pair for pair in pairs)
-        if alone and room > 0 and networks[number].program.arena_bytes > room:
+        whole = entry.partitions or entry.schedules or entry.bounds or any(number in pair for pair in pairs)
+        if not whole and room > 0 and networks[number].program.arena_bytes > room:
             with contextlib.suppress(ArenaTooLargeError):
                 networks[number] = _prepare(file, entry, replace(request, max_arena_bytes=room), progress)
     return networks

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mavcg.apps.library import ApplicationResult
+from mavcg.model.report import dimensions_words
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_OF_NETWORKS = ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes", "phases", "dimensions")
 
 
 def application_json(result: ApplicationResult) -> dict[str, Any]:
@@ -19,7 +22,7 @@ def application_json(result: ApplicationResult) -> dict[str, Any]:
         "loaded_bytes": result.loaded_bytes,
         **{key: note[key] for key in ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes")},
         "networks": [
-            {key: network[key] for key in ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes", "phases")}
+            {key: network[key] for key in _OF_NETWORKS}
             | {"name": network["model"], "conflicts_with": network["conflicts_with"]}
             | ({"pipeline": network["pipeline"]} if "pipeline" in network else {})
             for network in note["networks"]
@@ -52,6 +55,8 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
         )
     to.print(table)
     for network in note["networks"]:
+        if words := dimensions_words(network.get("dimensions", {})):  # not in a library of an earlier mavcg
+            to.print(f"{network['model']}: {words}; its part of the arena is that of the longest")
         if "pipeline" in network:
             _show_pipeline(network, to)
     to.print(

@@ -48,19 +48,32 @@ def parse_bounds(texts: Sequence[str]) -> BoundedShapes | None:
         name, equals, dims = text.rpartition("=")
         if not equals or not name or not _DIMENSIONS.fullmatch(dims) or name in shapes:
             return None  # parse_sizes says what is wrong
-        shapes[name] = tuple(map(_length_or_range, dims.split("x")))
+        shapes[name] = lengths_of(dims)
+    written = f"--shape {' '.join(texts)}"
+    bounds = checked_bounds(shapes, written)
+    if bounds and any("," in text.rpartition("=")[2] for text in texts):
+        raise MavcgError(
+            f"{written}: a range, which is a bounded dimension, beside a list, which is several sizes; give one of both"
+        )
+    return bounds
+
+
+def lengths_of(dims: str) -> tuple[int | Range, ...]:
+    """Return the lengths and ranges of 1x1..512x384; of a list the first length."""
+    return tuple(map(_length_or_range, dims.split("x")))
+
+
+def checked_bounds(shapes: Mapping[str, tuple[int | Range, ...]], where: str) -> BoundedShapes | None:
+    """Return shapes with a bounded dimension; None without one. where: what was written, for errors.
+
+    Raises: MavcgError for a range without a length, from 0 or to a length that is too large.
+    """
     ranges = [length for shape in shapes.values() for length in shape if isinstance(length, tuple)]
-    written = " ".join(texts)
     for least, most in ranges:
         if most < least:
-            raise MavcgError(f"--shape {written}: the range {least}..{most} has no length; write the smaller one first")
+            raise MavcgError(f"{where}: the range {least}..{most} has no length; write the smaller one first")
         if least < 1 or most > MOST_LENGTH:
-            raise MavcgError(f"--shape {written}: the range {least}..{most}: lengths are 1 to {MOST_LENGTH}")
-    if ranges and any("," in text.rpartition("=")[2] for text in texts):
-        raise MavcgError(
-            f"--shape {written}: a range, which is a bounded dimension, beside a list, which is several sizes; give "
-            "one of both"
-        )
+            raise MavcgError(f"{where}: the range {least}..{most}: lengths are 1 to {MOST_LENGTH}")
     return BoundedShapes(shapes) if ranges else None
 
 

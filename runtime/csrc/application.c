@@ -67,7 +67,7 @@ static int create_contexts(struct application *application, const mavcg_options 
         int status = network_table[i]->create(options, &application->memory[i], &application->contexts[i]);
         if (status) return status;
         if (!network_table[i]->stages) continue;
-        const struct pipeline_network network = {network_table[i], placed_networks[i].model};
+        const struct pipeline_network network = {network_table[i], placed_networks[i].model, application->contexts[i]};
         status = create_pipeline(&network, &application->memory[i], stages, &application->pipelines[i]);
         if (status) return status;
         stages += network.functions->stages;

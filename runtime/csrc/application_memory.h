@@ -18,11 +18,13 @@ struct shared_memory {
     bool cleared_in_child; /* the kernel clears *taken in a forked child process */
 };
 
-/* A frame in a pipeline. number: counts the frames that were pushed before it. */
+/* A frame in a pipeline. number: counts the frames that were pushed before it. counts: what follows from its lengths
+ * (engine_shape.h). */
 struct pipeline_frame {
     uint64_t number;
     const void *const *inputs;
     void *const *outputs;
+    const uint32_t *counts;
 };
 
 /* The functions that a network's engine gives to its application. */
@@ -33,8 +35,10 @@ struct application_network {
      * Returns a status. */
     int (*create)(const mavcg_options *options, const struct shared_memory *memory, void **context);
     void (*destroy)(void *context);
-    /* Check the input and output pointers of a frame. Returns a status. */
-    int (*check)(const void *const *inputs, void *const *outputs);
+    /* Check the input and output pointers of a frame of the lengths that a context has. counts: receives what follows
+     * from these; may be NULL. Returns a status. */
+    int (*check)(void *context, const void *const *inputs, void *const *outputs, uint32_t *counts);
+    uint32_t counts; /* numbers that follow from a frame's lengths; 0: shapes are fixed */
     uint32_t stages; /* stages of its pipeline; 0: no pipeline */
     /* Move the CPUs that the build predicted for a stage to the front of `cpus`. Stores the stage's number of threads
      * and returns the number of these CPUs; returns 0 if there is no prediction or it does not match these CPUs. */

@@ -220,6 +220,7 @@ const struct application_network network_entry = {
     .create = create_in_application,
     .destroy = destroy_in_application,
     .check = check_frame,
+    .counts = DIMENSIONS ? COUNTS : 0,
     .stages = STAGES,
     .stage_cpus = stage_cpus,
     .create_stage = create_stage,

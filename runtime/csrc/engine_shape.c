@@ -85,6 +85,18 @@ static void resize(mavcg_tensor *tensors, uint32_t count, const int32_t *numbers
     }
 }
 
+/* Returns true if they are others than before. */
+static bool change_counts(struct mavcg_context *context, const uint32_t *counts) {
+    if (memcmp(counts, context->counts, COUNTS * sizeof *counts) == 0) return false;
+    leave_steps(context);
+    for (uint32_t i = 0; i < COUNTS; i++) __atomic_store_n(&context->counts[i], counts[i], __ATOMIC_RELAXED);
+    return true;
+}
+
+#if defined(MODEL_IN_APPLICATION) /* its stages follow the lengths of frames */
+MAVCG_PRIVATE void set_counts(struct mavcg_context *context, const uint32_t *counts) { change_counts(context, counts); }
+#endif
+
 MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const *dims) {
     if (!dims) return MAVCG_ERROR_NULL;
     int64_t lengths[DIMENSIONS];
@@ -94,9 +106,7 @@ MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const 
     add_counts(lengths, counts);
     if (!dims_agree(dims, counts)) return MAVCG_ERROR_SIZE;
     if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
-    if (memcmp(counts, context->counts, sizeof counts) != 0) {
-        leave_steps(context);
-        for (uint32_t i = 0; i < COUNTS; i++) __atomic_store_n(&context->counts[i], counts[i], __ATOMIC_RELAXED);
+    if (change_counts(context, counts)) {
         resize(context->shaped, INPUTS, inputs_counts, counts);
         resize(context->shaped + INPUTS, OUTPUTS, outputs_counts, counts);
     }

@@ -19,6 +19,12 @@ MAVCG_PRIVATE void free_shape(struct mavcg_context *context);
 /* Take the lengths of the bounded dimensions from the shapes of the inputs. dims: for each input an array of its
  * dimensions. Returns a status; unless it is MAVCG_OK, the context keeps its lengths. */
 MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const *dims);
+
+#if defined(MODEL_IN_APPLICATION)
+/* Give a context that the caller has acquired the counts of another context of the model. Its descriptions of tensors
+ * stay. */
+MAVCG_PRIVATE void set_counts(struct mavcg_context *context, const uint32_t *counts);
+#endif
 #endif
 
 /* Return the rows of a phase at the context's lengths. */

@@ -11,7 +11,7 @@
 #if defined(MODEL_IN_APPLICATION)
 
 /* These functions fill struct application_network; see there. */
-MAVCG_PRIVATE int check_frame(const void *const *inputs, void *const *outputs);
+MAVCG_PRIVATE int check_frame(void *context, const void *const *inputs, void *const *outputs, uint32_t *counts);
 MAVCG_PRIVATE uint32_t stage_cpus(uint32_t stage, uint16_t *cpus, uint32_t count, uint32_t *threads);
 MAVCG_PRIVATE int create_stage(const struct shared_memory *memory, uint32_t stage, uint32_t first_thread,
                                uint32_t *threads, void **created);

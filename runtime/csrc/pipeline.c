@@ -23,6 +23,7 @@ struct frame_slot {
     void *tag;
     const void **inputs;
     void **outputs;
+    uint32_t *counts;
     uint32_t float_mode;
     int status;
 };
@@ -149,7 +150,7 @@ static void run_next(struct pipeline *pipeline, uint32_t number) {
     const struct application_network *functions = pipeline->network.functions;
     int status = slot->status;
     if (!status) {
-        const struct pipeline_frame frame = {own->done, slot->inputs, slot->outputs};
+        const struct pipeline_frame frame = {own->done, slot->inputs, slot->outputs, slot->counts};
         void *context = pipeline->stages[number].context;
         functions->begin_frame(context);
         own->running = true;
@@ -229,7 +230,8 @@ static int start_stages(struct pipeline *pipeline) {
 
 MAVCG_PRIVATE int push_frame(struct pipeline *pipeline, const void *const *inputs, void *const *outputs, void *frame,
                              int32_t timeout_ms) {
-    int status = pipeline->network.functions->check(inputs, outputs);
+    const struct pipeline_network *network = &pipeline->network;
+    int status = network->functions->check(network->context, inputs, outputs, NULL);
     if (status) return status;
     const struct timespec deadline = deadline_in(timeout_ms < 0 ? 0 : timeout_ms);
     struct pipeline_state *state = lock_state(pipeline);
@@ -240,14 +242,19 @@ MAVCG_PRIVATE int push_frame(struct pipeline *pipeline, const void *const *input
             return MAVCG_AGAIN;
         }
     if (!state->started && (status = start_stages(pipeline)) != MAVCG_OK) return status;
+    struct frame_slot *slot = slot_of(pipeline, state->pushed);
+    if (network->functions->counts) /* again: the lengths may have changed during the wait */
+        status = network->functions->check(network->context, inputs, outputs, slot->counts);
+    if (status) {
+        unlock_state(state);
+        return status;
+    }
     if (frames_done(pipeline) == state->pushed && !take_turn(&pipeline->memory)) {
         unlock_state(state);
         return MAVCG_BUSY;
     }
-    const mavcg_model_table *model = pipeline->network.model;
-    struct frame_slot *slot = slot_of(pipeline, state->pushed);
-    memcpy(slot->inputs, inputs, model->input_count * sizeof *inputs);
-    memcpy(slot->outputs, outputs, model->output_count * sizeof *outputs);
+    memcpy(slot->inputs, inputs, network->model->input_count * sizeof *inputs);
+    memcpy(slot->outputs, outputs, network->model->output_count * sizeof *outputs);
     slot->tag = frame;
     slot->float_mode = float_mode();
     slot->status = MAVCG_OK;
@@ -291,6 +298,7 @@ static void free_pipeline(struct pipeline *pipeline) {
     for (uint32_t slot = 0; pipeline->frames && slot < pipeline->slots; slot++) {
         free(pipeline->frames[slot].inputs);
         free(pipeline->frames[slot].outputs);
+        free(pipeline->frames[slot].counts);
     }
     free_child_cleared(pipeline->state, pipeline->state_bytes);
     free(pipeline->stages);
@@ -307,7 +315,9 @@ static int fill_pipeline(struct pipeline *pipeline, const struct stage_choice *c
     for (uint32_t slot = 0; slot < pipeline->slots; slot++) {
         pipeline->frames[slot].inputs = calloc(model->input_count + 1, sizeof(void *));
         pipeline->frames[slot].outputs = calloc(model->output_count + 1, sizeof(void *));
-        if (!pipeline->frames[slot].inputs || !pipeline->frames[slot].outputs) return MAVCG_ERROR_MEMORY;
+        pipeline->frames[slot].counts = calloc(pipeline->network.functions->counts + 1, sizeof(uint32_t));
+        if (!pipeline->frames[slot].inputs || !pipeline->frames[slot].outputs || !pipeline->frames[slot].counts)
+            return MAVCG_ERROR_MEMORY;
     }
     uint32_t threads = 0;
     for (uint32_t number = 0; number < pipeline->stage_count; number++) {

@@ -18,10 +18,11 @@
 
 struct pipeline;
 
-/* The network that a pipeline runs. */
+/* The network that a pipeline runs. context: the application's own, whose lengths a frame has that is pushed. */
 struct pipeline_network {
     const struct application_network *functions;
     const mavcg_model_table *model;
+    void *context;
 };
 
 enum { STAGE_CPUS = 1024 }; /* most CPUs of a stage, and most threads: MAX_THREADS of engine.h */

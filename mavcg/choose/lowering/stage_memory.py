@@ -1,6 +1,6 @@
 """Plan the memory of a pipeline: buffers of different stages never overlap; buffers between stages have copies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.choose.lowering.lower import LoweredGraph
@@ -71,15 +71,19 @@ def _with_offsets(
     rings: Sequence[RingBuffer],
 ) -> Plan:
     lowered, program, memory = planned.lowered, planned.program, planned.memory
-    addresses = []
-    for step, row in zip(lowered.steps, memory.addresses, strict=True):
-        own = []
-        for operand, address in zip(step.operands, row, strict=True):
-            if operand.constant is None and address.base == "arena":
-                name, offset = operand_buffer(operand, step, lowered)
-                address = OperandAddress("arena", offsets[name] + offset)
-            own.append(address)
-        addresses.append(tuple(own))
+
+    def addresses_of(rows: Iterable[Sequence[OperandAddress]]) -> list[tuple[OperandAddress, ...]]:
+        addresses = []
+        for step, row in zip(lowered.steps, rows, strict=True):
+            own = []
+            for operand, address in zip(step.operands, row, strict=True):
+                if operand.constant is None and address.base == "arena":
+                    name, offset = operand_buffer(operand, step, lowered)
+                    address = OperandAddress("arena", offsets[name] + offset)
+                own.append(address)
+            addresses.append(tuple(own))
+        return addresses
+
     workspaces = {output: (offsets[workspace_name(output)], size) for output, (_, size) in memory.workspaces.items()}
     arena = replace(memory.arena, offsets=dict(offsets), bytes=arena_bytes, lower_bound_bytes=bound)
     made = replace(
@@ -88,8 +92,14 @@ def _with_offsets(
         arena_lower_bound_bytes=bound,
         stages=tuple(stages),
         rings=tuple(rings),
-        steps=tuple(replace(s, operands=a) for s, a in zip(program.steps, addresses, strict=True)),
+        # Of the program: lengths that were inputs when memory was planned are words of the context there.
+        steps=tuple(
+            replace(step, operands=row)
+            for step, row in zip(program.steps, addresses_of(step.operands for step in program.steps), strict=True)
+        ),
     )
     return replace(
-        planned, program=made, memory=replace(memory, arena=arena, addresses=tuple(addresses), workspaces=workspaces)
+        planned,
+        program=made,
+        memory=replace(memory, arena=arena, addresses=tuple(addresses_of(memory.addresses)), workspaces=workspaces),
     )

@@ -41,6 +41,17 @@ def test_everything_is_read(tmp_path: Path) -> None:
     assert (second.partitions, second.precision, second.shapes) == ("auto:2", "mixed", {"x": (1, 3, 8, 8)})
 
 
+@pytest.mark.parametrize("shape", ['[1, "1..512", 8]', '"1x1..512x8"', '["1", "1..512", "8"]'])
+def test_a_range_of_lengths_is_a_bounded_dimension(tmp_path: Path, shape: str) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"")
+    (tmp_path / "app.toml").write_text(GOOD.replace("[1, 3, 8, 8]", f"{shape}, mask = [8, 8]"))
+    first, second = read_application_file(tmp_path / "app.toml").networks
+
+    assert first.bounds is None and second.bounds is not None
+    assert second.bounds.shapes == {"x": (1, (1, 512), 8), "mask": (8, 8)}
+    assert second.shapes == {"x": (1, 512, 8), "mask": (8, 8)}
+
+
 def test_networks_take_turns_in_the_order_that_is_given(tmp_path: Path) -> None:
     (tmp_path / "a.onnx").write_bytes(b"")
     (tmp_path / "app.toml").write_text('order = ["b", "a"]\n' + GOOD)
@@ -75,8 +86,11 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ("auto:2", "auto:1", 'line 13: network[1].partitions: "auto:1"'),
         ('"auto:2"', "[1]", "line 13: network[1].partitions[0]: 1 is not a string"),
         ("[1, 3, 8, 8]", "[0]", "line 14: network[1].shapes"),
-        ("[1, 3, 8, 8]", '[1, "1..8", 8]', 'line 14: network[1].shapes.x: [1, "1..8", 8] has a bounded dimension'),
-        ("[1, 3, 8, 8]", '"1x1..8x8"', "give each axis one length, or build the network alone, by `mavcg build MODEL`"),
+        ("[1, 3, 8, 8]", '[1, "8..2", 8]', "line 14: network[1].shapes: x=1x8..2x8: the range 8..2 has no length"),
+        ("[1, 3, 8, 8]", '"1x0..8x8"', "line 14: network[1].shapes: x=1x0..8x8: the range 0..8: lengths are 1 to"),
+        ("[1, 3, 8, 8]", f'[1, "1..{1 << 31}"]', "lengths are 1 to 2147483647"),
+        ("[1, 3, 8, 8]", '[1, "1,2"]', 'line 14: network[1].shapes.x[1]: "1,2" is not a length from 1 on or a range'),
+        ("[1, 3, 8, 8]", '"1x1,4x8"', 'line 14: network[1].shapes.x: "1x1,4x8" is not a shape'),
         ("throughput = 20", 'schedule = "a, [b"', 'line 7: network[0].schedule: "a, [b": column 6: a bracket is open'),
         (
             "throughput = 20",
