@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from mavcg.errors import MavcgError
-from mavcg.graph.counts import Count, affine_of, extent_of, is_symbolic, lengths_in, text_of
+from mavcg.graph.counts import Count, affine_of, bounds_of, extent_of, is_symbolic, lengths_in, text_of
 from mavcg.runtime.coreset import c_array
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string
@@ -32,7 +32,8 @@ def counts_of(program: Program) -> tuple[Count, ...]:
 def check_counts(program: Program) -> None:
     """Raise MavcgError unless every count is that of the plan at the longest lengths, and at least 1 at the shortest.
 
-    As counts grow with each length (graph/counts.py), no run has more rows or larger tensors than were planned.
+    As counts of rows and axes grow with each length (graph/counts.py), no run has more rows or larger tensors than were
+    planned.
     """
     for tensor in (*program.inputs, *program.outputs):
         if tensor.axes and len(tensor.axes) != len(tensor.type.shape):
@@ -53,7 +54,7 @@ def check_counts(program: Program) -> None:
 
 def _check_count(count: Count, planned: int | None, where: str, program: Program) -> None:
     try:
-        least, most = extent_of(count, program.dimensions)
+        least, most = (bounds_of if planned is None else extent_of)(count, program.dimensions)
     except MavcgError as error:
         raise MavcgError(f"{where}: {error}") from error
     if planned is not None and most != planned:

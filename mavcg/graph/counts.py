@@ -5,12 +5,13 @@ A count is an int, which is the same in every run, or a tree of the classes belo
 what it can become. The engine computes all counts of a program once for each set of lengths (runtime/count_tables.py).
 
 A new form, such as a maximum, is a frozen dataclass here that is part of `Count`, a constructor that simplifies, and a
-case in each of `value_at`, `text_of` and `extent_of`. It has to grow with each length, or stay: that is what makes the
-counts of the longest lengths, for which memory is planned, the largest ones. What finds the count of numbers that were
-seen at some lengths is choose/lengths/samples.py.
+case in each of `value_at`, `text_of`, `parts_of` and `bounds_of`. Counts of rows and axes have to grow with each
+length, or stay, which `extent_of` proves: that is what makes the counts of the longest lengths, for which memory is
+planned, the largest ones. A cycle does not grow, and so is only part of numbers that kernels read, such as pads. What
+finds the count of numbers that were seen at some lengths is choose/lengths/samples.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -64,7 +65,15 @@ class CountQuotient:
     divisor: int
 
 
-Count: TypeAlias = int | Length | CountSum | CountProduct | CountQuotient
+@dataclass(frozen=True)
+class CountCycle:
+    """A number that follows from a remainder: values[count % len(values)]. None is negative. Made by cycle_of."""
+
+    count: "Count"
+    values: tuple[int, ...]
+
+
+Count: TypeAlias = int | Length | CountSum | CountProduct | CountQuotient | CountCycle
 
 
 def sum_of(*terms: Count) -> Count:
@@ -96,6 +105,13 @@ def quotient_of(count: Count, divisor: int) -> Count:
     return CountQuotient(count, divisor) if divisor > 1 else count
 
 
+def cycle_of(count: Count, values: Sequence[int]) -> Count:
+    """Return values[count % len(values)]."""
+    if isinstance(count, int):
+        return values[count % len(values)]
+    return CountCycle(count, tuple(values)) if len(set(values)) > 1 else values[0]
+
+
 def is_symbolic(count: Count) -> bool:
     """Return True for a count that follows from the lengths of a run; False for one that is the same in all runs."""
     return not isinstance(count, int)
@@ -114,6 +130,8 @@ def value_at(count: Count, lengths: Mapping[str, int]) -> int:
             return prod(value_at(factor, lengths) for factor in count.factors)
         case CountQuotient():
             return value_at(count.count, lengths) // count.divisor
+        case CountCycle():
+            return count.values[value_at(count.count, lengths) % len(count.values)]
 
 
 def text_of(count: Count, name: Callable[[str], str] = str) -> str:
@@ -133,27 +151,36 @@ def text_of(count: Count, name: Callable[[str], str] = str) -> str:
             return " * ".join(_inside(factor, name) for factor in count.factors)
         case CountQuotient():
             return f"{_inside(count.count, name)} / {count.divisor}"
+        case CountCycle():
+            remainder = f"{_inside(count.count, name)} % {len(count.values)}"
+            terms = ((value, f"({remainder} == {i})") for i, value in enumerate(count.values) if value)
+            return " + ".join(text if value == 1 else f"{value} * {text}" for value, text in terms)
 
 
 def _inside(count: Count, name: Callable[[str], str]) -> str:
     """Return the text of an operand of a product or quotient."""
     text = text_of(count, name)
-    return f"({text})" if isinstance(count, CountSum | CountProduct | CountQuotient) else text
+    return f"({text})" if isinstance(count, CountSum | CountProduct | CountQuotient | CountCycle) else text
+
+
+def parts_of(count: Count) -> Iterator[Count]:
+    """Yield a count and all counts that it is computed from."""
+    yield count
+    inner: tuple[Count, ...] = ()
+    match count:
+        case CountSum():
+            inner = count.terms
+        case CountProduct():
+            inner = count.factors
+        case CountQuotient() | CountCycle():
+            inner = (count.count,)
+    for part in inner:
+        yield from parts_of(part)
 
 
 def lengths_in(count: Count) -> frozenset[str]:
     """Return the names of the dimensions that a count follows from; none for an int."""
-    match count:
-        case int():
-            return frozenset()
-        case Length():
-            return frozenset([count.name])
-        case CountSum():
-            return frozenset().union(*map(lengths_in, count.terms))
-        case CountProduct():
-            return frozenset().union(*map(lengths_in, count.factors))
-        case CountQuotient():
-            return lengths_in(count.count)
+    return frozenset(part.name for part in parts_of(count) if isinstance(part, Length))
 
 
 def affine_of(count: Count) -> tuple[int, int] | None:
@@ -171,8 +198,16 @@ def affine_of(count: Count) -> tuple[int, int] | None:
 def extent_of(count: Count, dimensions: Sequence[Dimension]) -> tuple[int, int]:
     """Return a count at the least and at the most lengths: the bounds of what it can be.
 
-    Raises: MavcgError unless it provably grows with each length, or stays, and no number on the way overflows.
+    Raises: MavcgError unless it provably grows with each length, or stays, and as bounds_of.
     """
+    if any(isinstance(part, CountCycle) for part in parts_of(count)):
+        raise MavcgError(f"the count {text_of(count)} follows from a remainder, so it does not grow with the lengths")
+    return bounds_of(count, dimensions)
+
+
+def bounds_of(count: Count, dimensions: Sequence[Dimension]) -> tuple[int, int]:
+    """Return the least and the largest number that a count can be. Raises: MavcgError if a number on the way
+    overflows, or may be negative in a product or quotient."""
     bounds = {dimension.name: (dimension.least, dimension.most) for dimension in dimensions}
     return _extent(count, bounds)
 
@@ -193,6 +228,9 @@ def _extent(count: Count, bounds: Mapping[str, tuple[int, int]]) -> tuple[int, i
             least, most = prod(low for low, _ in ends), prod(high for _, high in ends)
         case CountQuotient():
             least, most = (end // count.divisor for end in _not_negative(count.count, bounds))
+        case CountCycle():
+            _not_negative(count.count, bounds)
+            least, most = min(count.values), max(count.values)
     if max(-least, most) > _MOST:
         raise MavcgError(f"the count {text_of(count)} becomes {most}; at most {_MOST} is computed")
     return least, most

@@ -12,6 +12,8 @@ from mavcg.graph.counts import (
     CountSum,
     Dimension,
     Length,
+    bounds_of,
+    cycle_of,
     extent_of,
     lengths_in,
     product_of,
@@ -33,6 +35,7 @@ counts = st.recursive(
         st.builds(sum_of, inner, st.integers(-9, -1)),
         st.builds(product_of, inner, inner),
         st.builds(quotient_of, inner, st.integers(1, 4)),
+        st.builds(cycle_of, inner, st.lists(st.integers(0, 3), min_size=1, max_size=3)),
     ),
     max_leaves=8,
 )
@@ -43,6 +46,11 @@ def test_text_values_and_extents_agree(count: Count) -> None:
     values = [value_at(count, lengths) for lengths in ALL]
     written = text_of(count).replace("/", "//")
     assert values == [eval(written, {}, lengths) for lengths in ALL]
+    try:
+        bounds = bounds_of(count, DIMENSIONS)
+    except MavcgError:
+        return
+    assert bounds[0] <= min(values) and max(values) <= bounds[1]
     try:
         extent = extent_of(count, DIMENSIONS)
     except MavcgError:
@@ -58,6 +66,10 @@ def test_text_values_and_extents_agree(count: Count) -> None:
         (product_of(B, 4, A, 2), "8 * a * b"),
         (sum_of(B, -3, A, 1), "a + b - 2"),
         (product_of(quotient_of(A, 2), B), "(a / 2) * b"),
+        (sum_of(A, cycle_of(B, (0, 1, 2))), "(b % 3 == 1) + 2 * (b % 3 == 2) + a"),
+        (product_of(cycle_of(sum_of(A, 1), (1, 0)), 4), "4 * (((a + 1) % 2 == 0))"),
+        (cycle_of(A, (2, 2)), "2"),
+        (cycle_of(4, (0, 1)), "0"),
         (sum_of(1, 2), "3"),
         (product_of(0, A), "0"),
         (product_of(), "1"),
@@ -77,6 +89,7 @@ def test_what_could_shrink_or_overflow_is_refused() -> None:
     for count, words in (
         (product_of(sum_of(A, -2), B), "-1 at the least lengths"),
         (quotient_of(sum_of(A, -2), 2), "-1 at the least lengths"),
+        (cycle_of(A, (0, 1)), "does not grow with the lengths"),
         (Length("c"), "does not have"),
         (product_of(1 << 60, A), "at most"),
     ):
