@@ -25,7 +25,7 @@ from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, 
 from mavcg.kernels.builder.quantize import widen
 from mavcg.kernels.builder.run_numbers import Number, RunNumbers, load_numbers, times, value_of
 from mavcg.kernels.int8.means import Requantize, emit_quantized_mean, requantize_of, zero_sums
-from mavcg.kernels.tensor.pool import PooledRows, pooled_lengths, pooled_window
+from mavcg.kernels.tensor.pool import PooledRows, pooled_lengths, pooled_window, window_start
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
@@ -132,7 +132,7 @@ class _EightBitPoolEmitter:
     def _window(self, axis: int, index: ir.Value) -> _MeanWindow:
         """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
         b, spec = self.b, self.spec
-        start = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
+        start = window_start(b, spec, self.numbers, axis, index)
         length = self.lengths[axis]
         first, end = _taps(b, spec, axis, start, 0, length)
         counted_end = b.add(length, const(spec.count_pads[axis + 2]))

@@ -56,9 +56,9 @@ class PadBorder(PadKernel):
     """The fill of a constant border: every element of `out` outside of the inside becomes `bits`.
 
     bits: the element's bytes as an unsigned number; None: the value is a second operand, a scalar. before, after: width
-    of the border along each axis. counts_rows: True if an operand has the length of out along `axis` in a run, at most
-    that of the view; the border after the inside then begins where a run's inside ends. words: lengths and strides of
-    out that a run sets. Operands: out, value?, rows?, words.
+    of the border along each axis; a run may set them. counts_rows: True if an operand has the length of out along
+    `axis` in a run, at most that of the view; the border after the inside then begins where a run's inside ends. words:
+    lengths and strides of out, and widths of the border, that a run sets. Operands: out, value?, rows?, words.
 
     A row of work is an index along the first axis longer than 1, usually a row of pixels, so that each thread writes
     the border of about the rows whose pixels it computes before and after.
@@ -252,6 +252,7 @@ def _fill_of_run(
     _, begin, end, _ = b.function.args
     lengths = [value_of(length) for length in numbers.along("out.shape", spec.out.shape)]
     strides, last = numbers.along("out.strides", spec.out.strides), len(lengths) - 1
+    before, after = numbers.along("before", spec.before), numbers.along("after", spec.after)
 
     def lines(axis: int, pointer: ir.Value, bounds: Sequence[tuple[ir.Value, ir.Value]]) -> None:
         if axis == last:
@@ -268,14 +269,14 @@ def _fill_of_run(
 
     for axis in range(last):
         outer = [
-            (const(low), b.sub(length, const(high)))
-            for length, low, high in zip(lengths[:axis], spec.before, spec.after, strict=False)
+            (value_of(low), b.sub(length, value_of(high)))
+            for length, low, high in zip(lengths[:axis], before, after, strict=False)
         ]
         inner = [(const(0), length) for length in lengths[axis + 1 :]]
-        if spec.before[axis]:
-            lines(0, base, [*outer, (const(0), const(spec.before[axis])), *inner])
-        if spec.after[axis]:
-            lines(0, base, [*outer, (b.sub(lengths[axis], const(spec.after[axis])), lengths[axis]), *inner])
+        if before[axis] != 0:
+            lines(0, base, [*outer, (const(0), value_of(before[axis])), *inner])
+        if after[axis] != 0:
+            lines(0, base, [*outer, (b.sub(lengths[axis], value_of(after[axis])), lengths[axis]), *inner])
 
 
 def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Function:

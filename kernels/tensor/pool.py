@@ -72,12 +72,18 @@ def pooled_lengths(b: ir.IRBuilder, spec: PooledRows, numbers: RunNumbers) -> tu
     return row_count(b, 2) if spec.counts_rows else height, width
 
 
+def window_start(b: ir.IRBuilder, spec: PooledRows, numbers: RunNumbers, axis: int, index: Value) -> Value:
+    """Return the position of a window's first tap along an axis: 0 for rows, 1 for columns. index: of the output."""
+    return b.sub(scale_index(b, index, spec.stride[axis]), value_of(numbers.at(f"pads.{axis}", spec.pads[axis])))
+
+
 @spec_format("pool2d")
 @dataclass(frozen=True)
 class Pool(PooledRows):
     """A pooling; kind: "max" (f32, f16, i8, u8) or "avg" (f32, f16; its sums are f32).
 
-    words: lengths and strides of the images' height and width that a run sets. Operands: x, out, rows?, words.
+    words: lengths and strides of the images' height and width, and pads above and left, that a run sets. Operands: x,
+    out, rows?, words.
     """
 
     kind: str
@@ -182,7 +188,7 @@ class _PoolEmitter:
         image, y = b.sdiv(index, height), b.srem(index, height)
         x_strides, out_strides = self.strides("x"), self.strides("out")
         rows = self._window(0, y)
-        top = b.sub(scale_index(b, y, spec.stride[0]), const(spec.pads[0]))
+        top = window_start(b, spec, self.numbers, 0, y)
         x_offset = b.add(times(b, image, x_strides[0]), times(b, top, x_strides[1]))
         x_row = address(b, self.x, b.mul(x_offset, const(size)))
         out_offset = b.add(times(b, image, out_strides[0]), times(b, y, out_strides[1]))
@@ -190,7 +196,7 @@ class _PoolEmitter:
 
         def pixel(column: Value) -> None:
             columns = self._window(1, column)
-            left = b.sub(scale_index(b, column, spec.stride[1]), const(spec.pads[1]))
+            left = window_start(b, spec, self.numbers, 1, column)
             x_pixel = address(b, x_row, scale_index(b, left, spec.x.strides[2] * size))
             out_pixel = address(b, out_row, scale_index(b, column, spec.out.strides[2] * size))
             self._pixel(rows, columns, x_pixel, out_pixel)
@@ -206,7 +212,7 @@ class _PoolEmitter:
         """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
         b, spec = self.b, self.spec
         length, taps, dilation = self.lengths[axis], spec.kernel[axis], spec.dilation[axis]
-        start = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
+        start = window_start(b, spec, self.numbers, axis, index)
 
         def taps_inside(low: int, high: Value) -> tuple[Value, Value]:
             """Return the range of taps t with low <= start + t * dilation < high."""

@@ -117,7 +117,8 @@ def explicit_padding(graph: Graph) -> Graph:
             new.keep(node)
             continue
         image = new.of(node.inputs[0])
-        value = _border(new, node)
+        value = border_value(node)
+        value = new.of(value) if isinstance(value, str) else value
         key = (image, node.attr("pads"), value)
         if key not in padded:
             padded[key] = _pad(new, node, image, value)
@@ -126,10 +127,10 @@ def explicit_padding(graph: Graph) -> Graph:
     return new.finish()
 
 
-def _border(new: Rewrite, node: Node) -> float | str:
+def border_value(node: Node) -> float | str:
     """Return the number that a convolution's image is padded with, or the name of the tensor that holds it."""
     if node.op == "iconv2d":
-        return new.of(node.inputs[2])
+        return node.inputs[2]
     return float(node.attr("x_zero")) if node.op == "qconv2d" else 0.0
 
 

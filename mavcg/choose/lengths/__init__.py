@@ -7,6 +7,7 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
         samples          for which lengths, and which count has the numbers that were seen there
         same_graph       the comparison of two graphs
         axis_counts      rules of operators: how the axes of a result follow from those of its inputs
+        window_pads      the rule of SAME padding, and pad nodes whose pads follow from a length
         length_numbers   constants that follow from a length become operators on it
     any_length       these graphs, optimised, -> lowered to kernels for any lengths; the program gets its dimensions
         causal_masks     masks that a kernel reads become operators on places of queries and keys

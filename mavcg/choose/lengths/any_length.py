@@ -7,15 +7,16 @@ graph of fixed shapes, that of the longest lengths.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, sample_of
+from mavcg.choose.lengths.axis_counts import axis_counts
 from mavcg.choose.lengths.causal_masks import with_computed_masks
 from mavcg.choose.lengths.length_numbers import without_length_inputs
-from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, step_refusal
+from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, node_refusal, step_refusal
 from mavcg.choose.lengths.moved_parts import leaves_input, moved_parts
 from mavcg.choose.lengths.run_views import RunView, run_views
 from mavcg.choose.lengths.same_graph import in_order
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs
-from mavcg.choose.lengths.samples import fit_count, lengths_text
+from mavcg.choose.lengths.samples import AxisCounts, Refusal, fit_count, lengths_text, sample_of
+from mavcg.choose.lengths.window_pads import ImagePads, with_own_pads
 from mavcg.choose.lowering.context_memory import without_state_copies
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.errors import MavcgError
@@ -34,13 +35,18 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     """
     ordered = [graphs[0], *(in_order(graph, graphs[0], sampled.dimensions) for graph in graphs[1:])]
     ordered = with_computed_masks(ordered, sampled.samples)
+
+    def refusal(node: Node, reason: str) -> MavcgError:
+        return node_refusal(node, sampled.dimensions, f"it {reason}")
+
+    ordered, pads = with_own_pads(ordered, sampled.samples, sampled.pads, refusal)
     separate = moved_parts(ordered)
     lowered = [without_state_copies(lower_graph(graph, packing, separate=separate)) for graph in ordered]
     most = lowered[0]
-    axes = _axes(lowered, sampled)
-    views = run_views([graph.storage for graph in lowered], sampled.samples, axes)
+    axes = _axes(lowered, sampled, pads, refusal)
+    views = run_views([graph.storage for graph in lowered], sampled.samples, axes, pads)
     _check_steps(lowered, sampled, views)
-    merger = StepMerger(lowered, sampled.samples, sampled.dimensions, axes, views)
+    merger = StepMerger(lowered, sampled.samples, sampled.dimensions, axes, views, pads)
     steps = tuple(merger.step(number) for number in range(len(most.steps)))
     specs = dict.fromkeys(step.spec for step in steps)
     trips = _with_trips(lowered, sampled)
@@ -71,17 +77,15 @@ def _check_steps(graphs: Sequence[LoweredGraph], sampled: SampledGraphs, views: 
             check_operands(a, b, most, other, sampled.dimensions, views)
 
 
-def _axes(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mapping[str, AxisCounts]:
+def _axes(
+    graphs: Sequence[LoweredGraph], sampled: SampledGraphs, pads: Mapping[str, ImagePads], refusal: Refusal
+) -> Mapping[str, AxisCounts]:
     """Return the counts of the axes of the optimised graph's tensors. Raises: MavcgError as axis_counts."""
     most = graphs[0]
-    step_of = {step.node: step for step in most.steps}
-
-    def refusal(node: Node, reason: str) -> MavcgError:
-        return step_refusal(step_of.get(node, most.steps[-1]), sampled.dimensions, f"it {reason}")
-
     known = {name: sampled.axes.get(name, ()) for name in most.graph.inputs}
     seen = [sample_of(low.graph, lengths) for low, lengths in zip(graphs, sampled.samples, strict=True)]
-    axes = axis_counts(most.graph, seen, known, refusal, sampled.windows)
+    padded = {name: (each.height.padded, each.width.padded) for name, each in pads.items()}
+    axes = axis_counts(most.graph, seen, known, refusal, {**sampled.windows, **padded})
     for node in most.graph.nodes:
         nodes = [sample.nodes[node.outputs[0]] for sample in seen] if node.op == "slice" else []
         if nodes and (lengths := leaves_input(nodes, sampled.samples, axes, sampled.dimensions)) is not None:

@@ -7,37 +7,16 @@ length or in ceil mode, is found from these. For this their samples have to have
 (`distances`). A slice begins and ends at a fixed index, or as far from its end or from that of another axis.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, combinations
 
-from mavcg.choose.lengths.samples import index_count
-from mavcg.errors import MavcgError
+from mavcg.choose.lengths.samples import AxisCounts, Refusal, ShapeSample, index_count
+from mavcg.choose.lengths.window_pads import CONVOLUTIONS, PADS, POOLS, axis_pads, reach_of
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.counts import Count, Length, is_symbolic, product_of, quotient_of, sum_of, value_at
 
-AxisCounts = tuple[Count, ...]
-Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason
-
-CONVOLUTIONS = ("conv2d", "qconv2d", "iconv2d")
-POOLS = ("max_pool2d", "avg_pool2d", "qavg_pool2d")
-PADS = ("pad", "pad_with")
 _MOST_REMAINDERS = 8  # of longer strides only a few are read: pads are constant there
-
-
-@dataclass(frozen=True)
-class ShapeSample:
-    """The types of a graph's tensors at some lengths of its dimensions, and its nodes there, by their first output."""
-
-    lengths: Mapping[str, int]
-    types: Mapping[str, TensorType]
-    nodes: Mapping[str, Node]
-
-
-def sample_of(graph: Graph, lengths: Mapping[str, int]) -> ShapeSample:
-    """Return the sample of a graph that was read for these lengths."""
-    return ShapeSample(lengths, graph.types, {node.outputs[0]: node for node in graph.nodes})
 
 
 def distances(graph: Graph) -> tuple[int, ...]:
@@ -70,7 +49,8 @@ def axis_counts(
     """Return the count of each axis of a graph's tensors, but for constants that differ between samples.
 
     graph: of the longest lengths. samples: the first one of these, then of others. inputs: counts of the graph's.
-    known: counts of windows by the node of the file (`windows_by_origin`) where the samples do not tell remainders.
+    known: what the samples of a rewritten graph do not tell: counts of windows by the node of the file
+    (`windows_by_origin`), and height and width of a pad node's result by its output, where pads follow from lengths.
     Raises: MavcgError, made by `refusal`, for a node with an axis that no rule explains.
     """
     counts: dict[str, AxisCounts] = dict(inputs)
@@ -138,6 +118,9 @@ def _choices(
     if node.op in (*CONVOLUTIONS, *POOLS) and axis in (1, 2):
         yield from _windows(node, axis - 1, x[axis], samples, known)
         return
+    if node.op in PADS and node.output in known and axis in (1, 2):
+        yield known[node.output][axis - 1]
+        return
     if node.op in PADS and len(x) > axis:
         yield sum_of(x[axis], node.attr("before")[axis] + node.attr("after")[axis])
         return
@@ -170,14 +153,14 @@ def _windows(
 ) -> Iterator[Count]:
     """Yield the numbers of windows along an axis of an image: 0 for its height, 1 for its width."""
     there = [sample.nodes[node.outputs[0]].attr("pads") for sample in samples]
-    pads = {(each[axis], each[2 + axis]) for each in there}
-    kernel = node.attr("kernel") if node.op in POOLS else samples[0].types[node.inputs[1]].shape[1:3]
-    stride, reach = node.attr("stride")[axis], (kernel[axis] - 1) * node.attr("dilation")[axis] + 1
+    pads = [(each[axis], each[2 + axis]) for each in there]
+    stride, reach = node.attr("stride")[axis], reach_of(node, axis, samples[0].types)
     if node.op in POOLS and node.origin in known:
         yield from known[node.origin]
-    elif len(pads) == 1:
-        (around,) = pads
-        yield quotient_of(sum_of(rows, sum(around) - reach + stride), stride)
+    elif len(set(pads)) == 1:
+        yield quotient_of(sum_of(rows, sum(pads[0]) - reach + stride), stride)
+    elif axis_pads(rows, stride, reach, pads, [sample.lengths for sample in samples]) is not None:
+        yield quotient_of(sum_of(rows, stride - 1), stride)
     elif node.op in POOLS and len({value_at(rows, sample.lengths) % stride for sample in samples}) == stride:
         largest = max(map(sum, pads))
         for more in range(-reach, largest + stride + 1):

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mavcg.choose.lengths.axis_counts import AxisCounts
 from mavcg.choose.lengths.first_rows import counted_spec, plain_spec
 from mavcg.choose.lengths.moved_parts import part_offsets
 from mavcg.choose.lengths.pixel_rows import in_one_column, in_pixels
 from mavcg.choose.lengths.read_length import has_all_rows, merge_by_length, rows_at
 from mavcg.choose.lengths.run_views import RunView, start_of_inside
 from mavcg.choose.lengths.run_words import in_images, merge_by_words
-from mavcg.choose.lengths.samples import Lengths, dimensions_text, remedy_text
+from mavcg.choose.lengths.samples import AxisCounts, Lengths, dimensions_text, remedy_text
+from mavcg.choose.lengths.window_pads import ImagePads, pad_numbers
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.errors import MavcgError
+from mavcg.graph import Node
 from mavcg.graph.counts import Count, Dimension, is_symbolic, product_of, value_at
 from mavcg.kernels.tensor.resample import ResampleSpec
 from mavcg.specs.kernel import Array, KernelSpec, Operand
@@ -32,7 +33,8 @@ class StepMerger:
     """Makes steps whose kernels take all lengths.
 
     graphs: the graph lowered for each of the samples, in equal steps. axes: the counts of the axes of all tensors.
-    views: the places of tensors, where they follow from the lengths.
+    views: the places of tensors, where they follow from the lengths. pads: those of pads and pools that do, by their
+    output.
     """
 
     graphs: Sequence[LoweredGraph]
@@ -40,13 +42,16 @@ class StepMerger:
     dimensions: Sequence[Dimension]
     axes: Mapping[str, AxisCounts]
     views: Mapping[str, RunView]
+    pads: Mapping[str, ImagePads]
 
     def step(self, number: int) -> LoweredStep:
         """Return a step whose kernel takes all lengths. Raises: MavcgError for a step without such a kernel."""
         plain = self.graphs[0].steps[number]
         written = [operand.tensor for operand in plain.operands if operand.written]
         tensors = [*(operand.tensor for operand in plain.operands), *plain.node.inputs]
-        moves = any(view is not None and is_symbolic(view.offset) for view in self._views(plain))
+        moves = plain.node.output in self.pads or any(
+            view is not None and is_symbolic(view.offset) for view in self._views(plain)
+        )
         for in_rows in () if moves else (in_pixels, in_one_column):
             steps = [in_rows(graph.steps[number], graph.storage) for graph in self.graphs]
             specs = [plain_spec(step.spec) for step in steps]
@@ -91,10 +96,14 @@ class StepMerger:
     def _by_words(self, number: int, counts: Sequence[Count]) -> LoweredStep:
         steps = [in_images(graph.steps[number], graph.storage) for graph in self.graphs]
         plain, specs = steps[0], [step.spec for step in steps]
-        views, start = self._views(plain), start_of_inside(plain.node, self.views)
+        views, start = self._views(plain), start_of_inside(plain.node, self.views, self.pads)
+        pads = self.pads.get(plain.node.outputs[0])
+        if pads is not None and pads.image and start is None:
+            raise step_refusal(plain, self.dimensions, "its place in a loop follows from the length")
+        known = {} if pads is None else pad_numbers(plain.spec, pads, start)
         offsets = part_offsets([step.node for step in steps], self.samples, self.axes)
         starts = [*offsets, *([] if start is None else [start])]
-        merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *starts], views)
+        merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *starts], views, known)
         if merged is None:
             raise step_refusal(plain, self.dimensions, f"no kernel of it ({plain.spec.family}) takes all lengths")
         operands = (
@@ -117,8 +126,14 @@ def _of_buffer(operand: Operand, view: RunView | None, longest: Lengths) -> Oper
 
 def step_refusal(step: LoweredStep, dimensions: Sequence[Dimension], reason: str) -> MavcgError:
     """Return the error for a step that no kernel computes at all lengths."""
+    return node_refusal(step.node, dimensions, reason, step.name)
+
+
+def node_refusal(node: Node, dimensions: Sequence[Dimension], reason: str, name: str = "") -> MavcgError:
+    """Return the error for a node that cannot be computed at all lengths. name: "" for the one in the user's file."""
     return MavcgError(
-        f"node '{step.name}' ({step.node.op}): the {dimensions_text(dimensions)}: {reason}; {remedy_text(dimensions)}"
+        f"node '{name or node.origin or node.outputs[0]}' ({node.op}): the {dimensions_text(dimensions)}: {reason}; "
+        f"{remedy_text(dimensions)}"
     )
 
 

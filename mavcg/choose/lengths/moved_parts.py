@@ -8,8 +8,8 @@ is copied by a kernel that reads the offset (run_words.py).
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from mavcg.choose.lengths.axis_counts import AxisCounts, index_of
-from mavcg.choose.lengths.samples import Lengths
+from mavcg.choose.lengths.axis_counts import index_of
+from mavcg.choose.lengths.samples import AxisCounts, Lengths
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import Count, Dimension, product_of, sum_of, value_at
 from mavcg.graph.layout import dense_strides

@@ -8,8 +8,8 @@ numbers. They are compared with what was planned for each sample.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.choose.lengths.axis_counts import PADS, AxisCounts
-from mavcg.choose.lengths.samples import Lengths
+from mavcg.choose.lengths.samples import AxisCounts, Lengths
+from mavcg.choose.lengths.window_pads import PADS, ImagePads
 from mavcg.graph import DTYPES, Node
 from mavcg.graph.counts import Count, product_of, sum_of, value_at
 from mavcg.memory.locations import Location, Storage
@@ -27,30 +27,41 @@ class RunView:
 
 
 def run_views(
-    storages: Sequence[Storage], samples: Sequence[Lengths], axes: Mapping[str, AxisCounts]
+    storages: Sequence[Storage],
+    samples: Sequence[Lengths],
+    axes: Mapping[str, AxisCounts],
+    pads: Mapping[str, ImagePads],
 ) -> Mapping[str, RunView]:
     """Return the places of all tensors for which they follow from the lengths.
 
-    storages: of the graph at each of the samples, the longest first. axes: counts of the axes of its tensors.
+    storages: of the graph at each of the samples, the longest first. axes: counts of the axes of its tensors. pads: of
+    pad nodes whose pads follow from a length, by their output.
     """
     found: dict[str, RunView] = {}
     for name in storages[0].locations:
-        view = _view(name, storages[0], axes, found)
+        view = _view(name, storages[0], axes, found, pads)
         places = [storage.locations.get(name) for storage in storages]
         if view is not None and all(_is_at(view, *at) for at in zip(places, samples, strict=True)):
             found[name] = view
     return found
 
 
-def start_of_inside(node: Node, views: Mapping[str, RunView]) -> Count | None:
+def start_of_inside(node: Node, views: Mapping[str, RunView], pads: Mapping[str, ImagePads]) -> Count | None:
     """Return where the inside of a pad's result begins, in elements from the result's first; None for other nodes."""
     view = views.get(node.outputs[0])
     if view is None or node.op not in PADS:
         return None
-    return sum_of(*(product_of(index, stride) for index, stride in zip(node.attr("before"), view.strides, strict=True)))
+    before = pads[node.output].before if node.output in pads else node.attr("before")
+    return sum_of(*(product_of(index, stride) for index, stride in zip(before, view.strides, strict=True)))
 
 
-def _view(name: str, storage: Storage, axes: Mapping[str, AxisCounts], known: Mapping[str, RunView]) -> RunView | None:
+def _view(
+    name: str,
+    storage: Storage,
+    axes: Mapping[str, AxisCounts],
+    known: Mapping[str, RunView],
+    pads: Mapping[str, ImagePads],
+) -> RunView | None:
     """Return a tensor's place; None if a loop moves it, or the lengths of its axes are not known."""
     if name in known:
         return known[name]
@@ -59,12 +70,14 @@ def _view(name: str, storage: Storage, axes: Mapping[str, AxisCounts], known: Ma
         return None
     if within is None:
         return RunView(name, DTYPES[storage.graph.types[name].dtype].itemsize, shape, _dense(shape))
-    around = _view(within.container, storage, axes, known)
+    around = _view(within.container, storage, axes, known, pads)
     if around is None:
         return None
     if within.step is None:
         return replace(around, shape=shape, strides=_dense(shape))
-    starts = (product_of(index, stride) for index, stride in zip(within.start, around.strides, strict=True))
+    padded = pads.get(within.container)
+    start = padded.before if padded is not None and padded.image == name else within.start
+    starts = (product_of(index, stride) for index, stride in zip(start, around.strides, strict=True))
     strides = tuple(product_of(step, stride) for step, stride in zip(within.step, around.strides, strict=True))
     return replace(around, shape=shape, strides=strides, offset=sum_of(around.offset, *starts))
 

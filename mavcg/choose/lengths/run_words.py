@@ -34,7 +34,7 @@ from mavcg.memory.locations import Storage
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.row_kernel import RowKernel
 
-_OF_POOLS = ("x.shape", "out.shape", "x.strides", "out.strides")
+_OF_POOLS = ("x.shape", "out.shape", "x.strides", "out.strides", "pads.0", "pads.1")
 _OF_IMAGES = (
     "out.shape.1",
     "out.shape.2",
@@ -54,7 +54,7 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         Depthwise: _OF_IMAGES,
         ElementwiseSpec: ("nest",),
         GatherSpec: ("nest", "length"),
-        PadBorder: ("out",),
+        PadBorder: ("out", "before", "after"),
         Pool: _OF_POOLS,
         QAvgPoolSpec: _OF_POOLS,
         **dict.fromkeys((IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise), _OF_IMAGES),
@@ -101,18 +101,21 @@ def merge_by_words(
     dimensions: Sequence[Dimension],
     known: Sequence[Count] = (),
     views: Sequence[RunView | None] = (),
+    given: Mapping[str, Count] = {},
 ) -> MergedSpec | None:
     """Return the kernel of a step for all lengths; None if there is none, or the specs differ otherwise.
 
     specs: of the step at each sample, of which the first has the longest lengths. known: counts of the step's tensors,
     which no fit finds where they are no products of lengths. views: of its operands, where they are known.
+    given: integers of the spec that the samples do not tell, by path.
     """
     specs = [_comparable(spec) for spec in specs]
     longest, kind = specs[0], type(specs[0])
     leaves = [dict(_leaves(spec)) for spec in specs]
     if kind not in _OF_RUN or any(each.keys() != leaves[0].keys() for each in leaves):
         return None
-    of_views, candidates = _of_images(longest, views), _of_tensors(views)
+    of_views, candidates = {**_of_images(longest, views), **given}, _of_tensors(views)
+    of_operands = {f"nest.strides.{i}": _of_tensors([view]) for i, view in enumerate(views) if view is not None}
     counts: dict[str, Count] = {}
     for path in leaves[0]:
         values = [each[path] for each in leaves]
@@ -127,7 +130,8 @@ def merge_by_words(
         else:
             numbers = [value for value in values if isinstance(value, int) and value >= 0]
             fits = len(numbers) == len(values)
-            count = _count_of(numbers, samples, dimensions, known, candidates) if fits else None
+            own = of_operands.get(path.rpartition(".")[0], ())
+            count = _count_of(numbers, samples, dimensions, known, (own, candidates)) if fits else None
         if count is None:
             return None
         if is_symbolic(count):
@@ -195,11 +199,11 @@ def _count_of(
     samples: Sequence[Lengths],
     dimensions: Sequence[Dimension],
     known: Sequence[Count],
-    candidates: Sequence[Count],
+    candidates: Sequence[Sequence[Count]],
 ) -> Count | None:
     """Return the count that has these numbers at the samples; None if there is none, or several of different values.
 
-    candidates: strides and lengths of the step's own tensors, which count before a multiple of a length that fits.
+    candidates: strides and lengths of the tensor, then of all of the step, which count before a multiple of a length.
     """
     probes = [
         {**samples[0], d.name: length} for d in dimensions for length in range(d.least, min(d.most, d.least + 64) + 1)
@@ -212,8 +216,9 @@ def _count_of(
     def fits(count: Count) -> bool:
         return all(value_at(count, sample) == number for sample, number in zip(samples, numbers, strict=True))
 
-    if exact := [count for count in candidates if fits(count)]:
-        return only(exact)
+    for group in candidates:
+        if exact := [count for count in group if fits(count)]:
+            return only(exact)
     found = [count for count in [fit_count(numbers, samples, dimensions)] if count is not None]
     for count in known:
         unit, rest = divmod(numbers[0], max(1, value_at(count, samples[0])))

@@ -5,8 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mavcg.choose.lengths.axis_counts import POOLS, AxisCounts, ShapeSample
-from mavcg.choose.lengths.samples import Lengths, dimensions_text, lengths_text, remedy_text
+from mavcg.choose.lengths.samples import (
+    AxisCounts,
+    Lengths,
+    ShapeSample,
+    dimensions_text,
+    lengths_text,
+    remedy_text,
+)
+from mavcg.choose.lengths.window_pads import CONVOLUTIONS, POOLS
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.graph.counts import Count, Dimension, value_at
@@ -170,14 +177,12 @@ def causal_numbers(array: Array) -> tuple[bytes, bytes] | None:
 
 
 def _follows_shapes(a: Node, b: Node, most: Graph, graph: Graph) -> bool:
-    """Return True if two nodes differ in an attribute that repeats a shape, or that counts from the end of an axis.
-
-    The latter, of slices, are compared by axis_counts.
-    """
+    """Return True if two nodes differ in an attribute that repeats a shape, or that axis_counts compares: where slices
+    begin and end, and pads of windows."""
     if a.op == "slice":
         return b.attrs == a.with_attrs(starts=b.attr("starts"), stops=b.attr("stops")).attrs
-    if a.op in POOLS:  # their kernels compare positions with the image's size
-        return b.attrs == a.with_attrs(pads=(*a.attr("pads")[:2], *b.attr("pads")[2:])).attrs
+    if a.op in (*CONVOLUTIONS, *POOLS):
+        return b.attrs == a.with_attrs(pads=b.attr("pads")).attrs
     if a.op not in ("reshape", "broadcast_to"):
         return False
     shapes = [tuple(g.types[node.output].shape) for node, g in ((a, most), (b, graph))]

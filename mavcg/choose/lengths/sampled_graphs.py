@@ -8,10 +8,11 @@ become operators excepted (length_numbers.py).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.choose.lengths.axis_counts import AxisCounts, axis_counts, distances, sample_of, windows_by_origin
+from mavcg.choose.lengths.axis_counts import axis_counts, distances, windows_by_origin
 from mavcg.choose.lengths.length_numbers import with_length_inputs
 from mavcg.choose.lengths.same_graph import GraphComparison
 from mavcg.choose.lengths.samples import (
+    AxisCounts,
     Lengths,
     ReadGraph,
     dimensions_text,
@@ -21,7 +22,9 @@ from mavcg.choose.lengths.samples import (
     kernel_samples,
     lengths_text,
     remedy_text,
+    sample_of,
 )
+from mavcg.choose.lengths.window_pads import ImagePads, pads_by_origin
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.counts import Count, Dimension
@@ -33,7 +36,8 @@ _LOOPS = ("loop_state", "loop_stack")  # operators with the number of iterations
 class SampledGraphs:
     """The graphs of a model for the samples from which the kernels are made, the longest lengths first.
 
-    axes: the counts of the axes of the graph's tensors. windows: those of its windows, by the node of the file.
+    axes: the counts of the axes of the graph's tensors. windows: those of its windows, and pads: pads that follow from
+    a length, both by the node of the file.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -41,6 +45,7 @@ class SampledGraphs:
     samples: tuple[Lengths, ...]
     axes: Mapping[str, AxisCounts]
     windows: Mapping[str, Sequence[Count]]
+    pads: Mapping[str, ImagePads]
 
 
 def sampled_graphs(read: ReadGraph, dimensions: Sequence[Dimension]) -> SampledGraphs:
@@ -65,7 +70,8 @@ def sampled_graphs(read: ReadGraph, dimensions: Sequence[Dimension]) -> SampledG
     comparison.check_copies(seen, axes)
     _check_states(graphs, dimensions)
     shared = (most, *(_with_constants_of(graph, most) for graph in graphs[1:]))
-    return SampledGraphs(tuple(dimensions), shared, samples, axes, windows_by_origin(most, axes))
+    pads = pads_by_origin(most, seen, axes, comparison.refusal)
+    return SampledGraphs(tuple(dimensions), shared, samples, axes, windows_by_origin(most, axes), pads)
 
 
 def _with_constants_of(graph: Graph, most: Graph) -> Graph:

@@ -1,14 +1,32 @@
 """The lengths of bounded dimensions for which a model is read, and counts found from numbers that were seen there."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
-from mavcg.graph import Graph
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.counts import Count, Dimension, Length, product_of, sum_of, value_at
 
 Lengths = Mapping[str, int]
 ReadGraph = Callable[[Lengths], Graph]
+AxisCounts = tuple[Count, ...]
+Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason
 _MOST_SAMPLES = 64
+
+
+@dataclass(frozen=True)
+class ShapeSample:
+    """The types of a graph's tensors at some lengths of its dimensions, and its nodes there, by their first output."""
+
+    lengths: Mapping[str, int]
+    types: Mapping[str, TensorType]
+    nodes: Mapping[str, Node]
+
+
+def sample_of(graph: Graph, lengths: Mapping[str, int]) -> ShapeSample:
+    """Return the sample of a graph that was read for these lengths."""
+    return ShapeSample(lengths, graph.types, {node.outputs[0]: node for node in graph.nodes})
 
 
 def kernel_samples(dimensions: Sequence[Dimension], period: int = 1) -> tuple[Lengths, ...]:

@@ -95,6 +95,23 @@ def test_images_of_any_height_and_width(tmp_path: Path, rounded: bool) -> None:
 
 
 @pytest.mark.long
+def test_same_padding_of_eight_bits(tmp_path: Path) -> None:
+    """Borders of zero points, which begin at other rows and columns for other remainders."""
+    net = Images(1, 3, "height", "width")
+    net.conv(12, 3, 3, strides=[2, 2], auto_pad="SAME_UPPER")
+    net.conv(12, 3, 3, group=12, strides=[2, 2], auto_pad="SAME_LOWER")
+    net.pool("MaxPool", 3, 3, strides=[2, 2], auto_pad="SAME_UPPER")
+    net.conv(9, 2, 2, strides=[2, 2], auto_pad="SAME_UPPER")
+    eight_bits = tmp_path / "eight_bits.onnx"
+    quantize_static(str(net.save(tmp_path / "m.onnx")), str(eight_bits), Calibration((1, 3, 20, 30)))
+    rng = np.random.default_rng(3)
+    lengths = [(9, 9), (40, 41), (10, 33), (31, 10), (17, 16), (32, 32)]
+    inputs = {each: {"x": rng.standard_normal((1, 3, *each)).astype(np.float32)} for each in lengths}
+    dimensions = [Dimension("height", 9, 40), Dimension("width", 9, 41)]
+    assert_same(eight_bits, {"x": net.shape}, dimensions, inputs, lengths[1:])
+
+
+@pytest.mark.long
 def test_images_with_a_bounded_batch(tmp_path: Path) -> None:
     path = images_model(tmp_path / "m.onnx")
     assert_right(path, (None, 3, 10, 10), Dimension("batch", 1, 5), (1, 2, 3, 4, 5))

@@ -144,13 +144,6 @@ def test_a_length_that_is_too_short_names_the_least(tmp_path: Path) -> None:
     assert_right(path, net.shape, Dimension("N", 10, 50), (10, 11, 12, 50), (11,))
 
 
-def test_pads_above_that_follow_from_the_length_are_refused(tmp_path: Path) -> None:
-    net = Images(1, 1, None)
-    net.conv(4, 3, strides=[2], auto_pad="SAME_UPPER")
-    with pytest.raises(MavcgError, match=r"other attributes at the length \d+: pads \(0, "):
-        lowered_for_lengths(net.save(tmp_path / "m.onnx"), {"x": net.shape}, Dimension("N", 3, 50))
-
-
 OPERATORS: dict[str, Callable[[Images, Any], None]] = {
     "conv": lambda net, draw: net.conv(
         draw(st.integers(1, 20)),
