@@ -84,14 +84,21 @@ def version_at_once(command: Sequence[str], options: LaunchOptions, names: Seque
     except NotAtOnce as failed:  # the command itself decides, and an error is told once
         status = run_compiler(command, quietly=True) if failed.shown else run_compiler([*command, "-w"])
         return OnceResult(status, None if status else version_object(command, options))
+    except OSError:  # no process, or no room, for what comes before the compiler
+        return None
     if made is None or made.unit.output is None:
         return None
     inode = made.unit.output.stat().st_ino
+    message, failure = None, None
     try:
-        return OnceResult(0, _version_object_of(made.unit, options, made.own))
-    finally:
-        if made.keeps_object(inode):
-            run_compiler(made.command)
+        message = _version_object_of(made.unit, options, made.own)
+    except Exception as error:
+        failure = error
+    if made.keeps_object(inode) and (status := run_compiler(made.command)):
+        return OnceResult(status)
+    if failure:
+        raise failure
+    return OnceResult(0, message)
 
 
 def version_object(command: Sequence[str], options: LaunchOptions) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.errors import MavcgError, ToolError
+from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.program.depfile import dependency_file
 from mavcg.program.sources.arguments import words
@@ -71,7 +71,7 @@ def compile_once(
 
     Messages and the dependency file are those of the command itself, which runs in `directory`, the current folder.
     names: those of which an object with hot functions has one. run: runs a compiler, and returns its exit status.
-    Raises: NotAtOnce if it fails.
+    Raises: NotAtOnce if it fails; OSError before anything is compiled.
     """
     try:
         unit = read_command(command, directory)
@@ -92,7 +92,7 @@ def compile_once(
             own = read_assembly(unit, folder)
             own.assemble(own.text, folder / "plain.o")
             unit.output.write_bytes((folder / "plain.o").read_bytes())
-        except (ToolError, OSError) as error:
+        except Exception as error:  # whatever it is, the build wants its object
             raise NotAtOnce(shown=False) from error
     return OnceCompiled(unit, own)
 

@@ -1,5 +1,6 @@
 """A C file with hot functions is compiled by its gcc once, and everything that the build sees is as if it had run."""
 
+import errno
 import shlex
 import shutil
 import stat
@@ -7,10 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from mavcg.errors import MavcgError
 from mavcg.objects.elf import function_symbols
+from mavcg.program import one_compilation
 from mavcg.program.one_compilation import defines
 
 LAUNCH = (sys.executable, "-m", "mavcg.cli", "launch")
@@ -96,6 +100,41 @@ def test_status_messages_and_objects_without_versions_are_gccs(build: Path, run_
         assert made["x.o"] == own["x.o"] and not versions and b"mavcg.toml" in made["x.d"]
     if text == WARNS:
         assert "dot (generic" in versions and {"dot", "warns"} <= {name for name, _ in function_symbols(build / "x.o")}
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("gcc_version", BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")),
+        ("scratch_folder", OSError(errno.ENOSPC, "No space left on device")),
+        ("read_assembly", IndexError("a fault")),
+    ],
+    ids=["no process", "no folder", "a fault"],
+)
+def test_there_is_an_object_where_compiling_once_fails(
+    mavcg: Any, build: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: Exception
+) -> None:
+    (build / "x.c").write_text(WARNS)
+    monkeypatch.setattr(one_compilation, name, Mock(side_effect=error))
+
+    done = mavcg("launch", "bin/gcc", "-O2", "-Wall", "-c", "x.c")
+
+    assert done.status == 0 and "dot (generic" in done.stderr
+    assert {"dot", "warns"} <= {name for name, _ in function_symbols(build / "x.o")}
+
+
+def test_the_compilers_status_counts_where_it_must_run_again_and_cannot(
+    mavcg: Any, build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions fail after gcc has run once, for assembly; for the build's own object it cannot be run any more."""
+    (build / "x.c").write_text(HOT)
+
+    def fail(*_: object) -> None:
+        (build / "bin/gcc").unlink()
+        raise MavcgError("no versions")
+
+    monkeypatch.setattr("mavcg.program.launching._version_object_of", fail)
+    assert mavcg("launch", "bin/gcc", "-O2", "-c", "x.c").status == 127
 
 
 @pytest.mark.parametrize(
