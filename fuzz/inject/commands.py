@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.inject.contents import is_part
@@ -32,8 +33,20 @@ KINDS: Mapping[str, tuple[int, ...]] = {
     "unlink": (errno.EACCES, errno.EIO),
 }
 VERDICTS = ("right", "refused", "wrong")
-REFUSED_STATUS = 2  # of mavcg, for what it cannot do
 _SHOWN = 600  # characters of a faulty command's words
+
+
+@dataclass
+class Verdicts:
+    """Verdicts on the failures of one kind with one error, counted.
+
+    first_untried: the number of the first call for which the time was over; 0: there is none.
+    """
+
+    kind: str
+    error: int
+    counts: Counter[str] = field(default_factory=Counter)
+    first_untried: int = 0
 
 
 def _is_whole(sandbox: Sandbox, expected: Files, name: str, content: bytes) -> bool:
@@ -42,18 +55,18 @@ def _is_whole(sandbox: Sandbox, expected: Files, name: str, content: bytes) -> b
     return content in wholes or (name in sandbox.scenario.grows and is_part(content, wholes))
 
 
-def _lasting_files(sandbox: Sandbox, kind: str) -> Files:
+def _lasting_files(sandbox: Sandbox, removes: bool) -> Files:
     """Return the files that a command wrote; where nothing could be removed, without temporary ones."""
     written = sandbox.new_files()
-    if kind != "unlink":
+    if removes:
         return written
     return {name: written[name] for name in written if ".mavcg-" not in name and not name.endswith("-journal")}
 
 
-def fault_of(sandbox: Sandbox, expected: Files, kind: str, status: int, said: str) -> str:
-    """Return what is wrong after a run in which calls of a kind failed; "" where it is right or refused.
+def fault_of(sandbox: Sandbox, expected: Files, removes: bool, status: int, said: str) -> str:
+    """Return what is wrong after a run in which calls failed; "" where it is right or refused.
 
-    Where nothing can be removed, what is temporary may stay.
+    removes: False where it could not list or remove files: what is temporary may stay.
     """
     if status == -1:
         return "it hangs"
@@ -61,24 +74,30 @@ def fault_of(sandbox: Sandbox, expected: Files, kind: str, status: int, said: st
         return "a traceback"
     if said.endswith(PROCESSES_LEFT):
         return "it leaves processes"
-    written = _lasting_files(sandbox, kind)
+    written = _lasting_files(sandbox, removes)
     if status == 0 and written != expected and (not sandbox.plain or written != sandbox.plain):
         return f"it ends with 0, but its files differ: {sorted(written.items() ^ expected.items())[:1]!r:.80}"
-    if status not in (0, REFUSED_STATUS):
+    if status not in (0, *sandbox.scenario.refusals):
         return f"exit status {status}"
-    if status == REFUSED_STATUS and not said.strip().splitlines()[-1:]:
+    if status and not said.strip().splitlines()[-1:]:
         return "it says nothing"
     if halves := [name for name in written if not _is_whole(sandbox, expected, name, written[name])]:
         return f"it leaves {', '.join(halves)}"
-    if kind != "unlink" and (left := sandbox.leftovers()):
+    if removes and (left := sandbox.leftovers()):
         return f"it leaves {', '.join(left)}"
+    # What helpers know is in no file.
+    state = None if sandbox.scenario.helpers else (removes, sandbox.state())
+    if state in sandbox.recovered:
+        return ""
     status, said, _ = sandbox.run()
     if status:
         return f"a second run ends with {status}: {said.strip()[-200:]}"
-    written = _lasting_files(sandbox, kind)
+    written = _lasting_files(sandbox, removes)
     grown = {name for name in sandbox.scenario.grows if is_part(expected.get(name, b""), [written.get(name, b"")])}
     if other := sorted(name for name in {*written, *expected} - grown if written.get(name) != expected.get(name)):
         return f"a second run writes others: {', '.join(other)}"
+    if state:
+        sandbox.recovered.add(state)
     return ""
 
 
@@ -88,7 +107,8 @@ def try_plan(name: str, sandbox: Sandbox, expected: Files, plan: Plan) -> str:
     status, said, failed = sandbox.run(plan)
     if not failed:
         return ""
-    fault = fault_of(sandbox, expected, plan.kind, status, said)
+    removes = plan.kind != "unlink" and not (plan.kind == "open" and plan.onwards)
+    fault = fault_of(sandbox, expected, removes, status, said)
     if not fault:
         return "refused" if status else "right"
     where = f"{name}: {plan.kind} {plan.at}{' and on' if plan.onwards else ''}, {os.strerror(plan.error)}"
@@ -96,35 +116,29 @@ def try_plan(name: str, sandbox: Sandbox, expected: Files, plan: Plan) -> str:
     return "wrong"
 
 
-def try_all(name: str, sandbox: Sandbox, expected: Files, late: float) -> Counter[tuple[str, int, str]]:
+def try_all(name: str, sandbox: Sandbox, expected: Files, late: float) -> Iterator[Verdicts]:
     """Try the first call of each kind, alone and with all that follow, then the second, .. until none fails or `late`.
 
-    Returns how many plans had which verdict, by kind and error.
+    Yields what came of each kind and error.
     """
-    counts: Counter[tuple[str, int, str]] = Counter()
     for rank in range(max(map(len, KINDS.values()))):
-        pending = [
-            (kind, errors[rank], onwards)
-            for kind, errors in KINDS.items()
-            if rank < len(errors)
-            for onwards in (False, True)
-        ]
+        tried = [Verdicts(kind, errors[rank]) for kind, errors in KINDS.items() if rank < len(errors)]
+        pending = [(verdicts, onwards) for verdicts in tried for onwards in (False, True)]
         for at in itertools.count(1):
-            for kind, error, onwards in tuple(pending):
+            for verdicts, onwards in tuple(pending):
                 if time.monotonic() > late:
-                    print(
-                        f"{name}: the time is over at call {at} of {', '.join({each[0]: 0 for each in pending})}",
-                        file=sys.stderr,
-                    )
-                    return counts
-                verdict = try_plan(name, sandbox, expected, Plan(kind, at, error, onwards))
-                if verdict:
-                    counts[kind, error, verdict] += 1
+                    verdicts.first_untried = verdicts.first_untried or at
+                elif verdict := try_plan(name, sandbox, expected, Plan(verdicts.kind, at, verdicts.error, onwards)):
+                    verdicts.counts[verdict] += 1
                 else:
-                    pending.remove((kind, error, onwards))
+                    pending.remove((verdicts, onwards))
             if not pending:
                 break
-    return counts
+            if time.monotonic() > late:
+                for verdicts, _ in pending:
+                    verdicts.first_untried = verdicts.first_untried or at + 1
+                break
+        yield from (verdicts for verdicts in tried if verdicts.counts or verdicts.first_untried)
 
 
 def main(name: str, folder: Path, seconds: float) -> int:
@@ -151,12 +165,15 @@ def inject(name: str, sandbox: Sandbox, late: float) -> int:
             return 2
         if not sandbox.warm.is_dir():
             shutil.copytree(sandbox.cache, sandbox.warm)
+    sandbox.import_modules()
     expected, sandbox.usual = sandbox.new_files(), frozenset(sandbox.leftovers())
-    counts = try_all(name, sandbox, expected, late)
-    for kind, error in dict.fromkeys(key[:2] for key in counts):
-        verdicts = [counts[kind, error, verdict] for verdict in VERDICTS]
-        print("\t".join(map(str, (name, kind, os.strerror(error), sum(verdicts), *verdicts))), flush=True)
-    return 1 if any(verdict == "wrong" for *_, verdict in counts) else 0
+    wrong = 0
+    for tried in try_all(name, sandbox, expected, late):
+        counts = [tried.counts[verdict] for verdict in VERDICTS]
+        cells = (name, tried.kind, os.strerror(tried.error), sum(counts), *counts, tried.first_untried)
+        print("\t".join(map(str, cells)), flush=True)
+        wrong += tried.counts["wrong"]
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Failure by number: `python -m fuzz.inject.run [--minutes M] [--record] [OPERATION ..]`.
+"""Failure by number: `python -m fuzz.inject.run [--minutes M] [--jobs N] [--record] [OPERATION ..]`.
 
 Each operation is repeated with its first, second, .. call of each kind failing, alone and with all that follow, until
 none fails. The exit status is 1 where a verdict is wrong: a leak, a crash, a hang, an undocumented status, a wrong
@@ -10,8 +10,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -33,6 +35,7 @@ ENVIRONMENT = {
     "MAVCG_SPIN_US": "0",
     "OPENBLAS_NUM_THREADS": "2",
 }
+_COMPILING = threading.Lock()  # drivers and libraries are those of several operations
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Row:
     """Verdicts on one operation, in which calls of a kind failed with an error.
 
     tried: plans. right: those after which the result was right. refused: by a documented status. wrong: all others.
+    first_untried: the number of the first call for which the time was over; 0: there is none.
     """
 
     operation: str
@@ -49,13 +53,14 @@ class Row:
     right: int
     refused: int
     wrong: int
+    first_untried: int = 0
 
 
 def read_rows(output: str) -> Iterator[Row]:
     """Yield the rows that a driver prints, one a line."""
     for line in output.splitlines():
         parts = line.split("\t")
-        if len(parts) == 7:
+        if len(parts) in (7, 8):
             yield Row(parts[0], parts[1], parts[2], *map(int, parts[3:]))
 
 
@@ -163,7 +168,9 @@ def run_operation(name: str, seconds: float = SECONDS) -> list[Row]:
     A driver that ends otherwise than by its verdict is a row of its own.
     """
     rows: list[Row] = []
-    for command in OPERATIONS[name](seconds):
+    with _COMPILING:
+        commands = list(OPERATIONS[name](seconds))
+    for command in commands:
         try:
             done = subprocess.run(
                 command,
@@ -192,6 +199,7 @@ def show(rows: Sequence[Row]) -> None:
     """Print rows as a table."""
     for row in rows:
         counts = f"{row.tried:6} tried {row.right:6} right {row.refused:6} refused {row.wrong:4} wrong"
+        counts += f"  the time was over before call {row.first_untried}" if row.first_untried else ""
         print(f"{row.operation:28} {row.call:24} {row.error:34} {counts}", flush=True)
 
 
@@ -200,19 +208,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fuzz.inject.run", description="Failure by number")
     parser.add_argument("operations", nargs="*", metavar="OPERATION", help=f"of {', '.join(OPERATIONS)}; default: all")
     parser.add_argument("--minutes", type=float, help="of all; no operation begins after these, and each has its share")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="operations at the same time (1)")
     parser.add_argument("--record", action="store_true", help="into bench/results/injected_failures.json")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.operations if name not in OPERATIONS]:
         raise SystemExit(f"fuzz.inject: there is no operation {unknown[0]}; they are {', '.join(OPERATIONS)}")
-    rows, left, names = list[Row](), list[str](), list(arguments.operations or OPERATIONS)
+    names = list(arguments.operations or OPERATIONS)
     late = time.monotonic() + 60 * arguments.minutes if arguments.minutes else None
-    for at, name in enumerate(names):
-        if late and time.monotonic() > late:
-            left.append(name)
-            continue
-        found = run_operation(name, (late - time.monotonic()) / (len(names) - at) if late else SECONDS)
-        show(found)
-        rows += found
+    rows, left = list[Row](), list[str]()
+
+    def attempt(at: int) -> list[Row] | None:
+        if late is None:
+            return run_operation(names[at])
+        share = (late - time.monotonic()) * arguments.jobs / (len(names) - at)
+        return run_operation(names[at], share) if share > 0 else None
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for name, found in zip(names, pool.map(attempt, range(len(names))), strict=True):
+            show(found or ())
+            rows += found or ()
+            left += [name] if found is None else []
     tried, wrong = sum(row.tried for row in rows), sum(row.wrong for row in rows)
     print(f"{tried} failures injected, {wrong} went wrong" + (f"; not begun: {', '.join(left)}" if left else ""))
     if arguments.record:

@@ -1,6 +1,9 @@
 """The folders in which a command runs while calls fail, and what it leaves there."""
 
+import contextlib
 import ctypes
+import hashlib
+import importlib
 import os
 import shutil
 import signal
@@ -47,6 +50,8 @@ class Sandbox:
         self.warm = folder / "warm"
         self.plain: Files = {}  # what `plainly` writes
         self.usual: frozenset[str] = frozenset()  # what other packages leave behind without a failure too
+        self.recovered: set[tuple[bool, bytes]] = set()  # states after which a run without a failure was right
+        self.said = folder.with_suffix(".said")  # not in the folder, where it would count
 
     def words(self, text: str) -> str:
         """Return a word of a command line, or a variable, with the folders and the address in it."""
@@ -57,7 +62,8 @@ class Sandbox:
         """Make all as it is before a run."""
         for made in (self.work, self.tmp, self.cache):
             shutil.rmtree(made, ignore_errors=True)
-        shutil.copytree(self.first, self.work)
+        # Links: caches know files by their inodes too, and of one sandbox all runs shall go the same way.
+        shutil.copytree(self.first, self.work, copy_function=os.link)
         self.tmp.mkdir()
         if self.warm.is_dir() and not self.scenario.cold:
             shutil.copytree(self.warm, self.cache)
@@ -79,14 +85,28 @@ class Sandbox:
         left = [*(f"tmp/{name.name}" for name in self.tmp.iterdir()), *(f"cache/{name}" for name in in_cache)]
         return [name for name in left if name not in self.usual]
 
+    def state(self) -> bytes:
+        """Return a digest of all files of the folders: a run without a failure that begins with the same ends alike."""
+        digest = hashlib.sha256()
+        for folder in (self.work, self.tmp, self.cache):
+            for name in sorted(self.names(folder)):
+                content = content_of(folder / name)
+                digest.update(f"{folder.name}/{name}\0{len(content)}\0".encode() + content)
+        return digest.digest()
+
+    def import_modules(self) -> None:
+        """Import what the last run without a failure imported, which the copies then need not do, each anew."""
+        for name in self.said.with_suffix(".modules").read_text().splitlines():
+            with contextlib.suppress(ImportError):  # packages list names, too, that are none of a module's
+                importlib.import_module(name)
+
     def run(self, plan: Plan | None = None) -> tuple[int, str, bool]:
         """Run the command in a forked copy. Returns its status (-1: it hangs), its words, and whether a call failed."""
-        counts = _library().mavcg_inject_begin()
-        said = self.folder.with_suffix(".said")  # not in the folder, where it would count
+        counts, said = _library().mavcg_inject_begin(), self.said
         said.with_suffix(".out").unlink(missing_ok=True)
         child = os.fork()
         if not child:
-            os._exit(self._in_child(said, plan))
+            os._exit(self._in_child(plan))
         late, status = time.monotonic() + HANG_S, None
         if self.scenario.serves:
             end_when_ready(child, said.with_suffix(".out"), late)
@@ -101,10 +121,10 @@ class Sandbox:
             return status, said.read_text(errors="replace") + PROCESSES_LEFT, counts[1] > 0
         return -1 if status is None else status, said.read_text(errors="replace"), counts[1] > 0
 
-    def _in_child(self, said: Path, plan: Plan | None) -> int:
+    def _in_child(self, plan: Plan | None) -> int:
         os.setsid()
-        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-        os.dup2(os.open(said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        os.dup2(os.open(self.said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        os.dup2(os.open(self.said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.chdir(self.work)
         os.environ |= {"TMPDIR": str(self.tmp), "MAVCG_CACHE": str(self.cache), "HOME": str(self.folder)}
         os.environ |= {name: self.words(value) for name, value in self.scenario.environment.items()}
@@ -122,6 +142,8 @@ class Sandbox:
             traceback.print_exc()
             return 1
         finally:
+            if plan is None:
+                self.said.with_suffix(".modules").write_text("\n".join(sys.modules))
             sys.stderr.flush()
 
 

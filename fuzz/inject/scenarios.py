@@ -26,7 +26,7 @@ class Scenario:
     that run beside it all the time, without failures, each after the one before is ready. serves: it runs until it is
     ended, which it is when it has printed where it listens. environment: variables. stand_in: called in the process
     that runs the command, before it. grows: databases in which a command that is refused leaves what it has. passing:
-    files that do not count.
+    files that do not count. refusals: exit statuses, with words, of what cannot be done.
     """
 
     arguments: tuple[str, ...]
@@ -39,6 +39,7 @@ class Scenario:
     stand_in: Callable[[], None] = _nothing
     grows: tuple[str, ...] = ()
     passing: tuple[str, ...] = ()
+    refusals: tuple[int, ...] = (2,)
 
 
 def _code(folder: Path) -> None:
@@ -133,7 +134,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "build of a program": Scenario(_PROGRAM, _code),
     "build without a cache": Scenario(_PROGRAM, _code, cold=True),
     "build of a model": Scenario(_MODEL, _models),
-    "launch": Scenario(("launch", *_GCC), _project, plainly=_GCC),  # where it cannot, the compiler's object stays
+    # Where it cannot, the compiler's object stays; 127 is a shell's status, too, where a compiler cannot be run.
+    "launch": Scenario(("launch", *_GCC), _project, plainly=_GCC, refusals=(127,)),
+    "launch of a first file": Scenario(("launch", *_GCC), _project, cold=True, plainly=_GCC, refusals=(127,)),
     "quantise": Scenario(("quantise", "conv.onnx", "--inputs", "samples", "-o", "q.onnx"), _samples),
     "app build": Scenario(("app", "build", "app.toml", "--board", "host", "-o", "libapp.so"), _models),
     "accel build": Scenario(("accel", "build", "conv.onnx", "--target", "small", "-o", "net.elf"), _models),

@@ -1,18 +1,22 @@
 """Failure by number: output of drivers is read, leaks and half files are found; operations in `make test-long`."""
 
+import errno
+import itertools
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from fuzz.inject import commands
 from fuzz.inject.commands import fault_of
 from fuzz.inject.contents import content_of, is_part
 from fuzz.inject.run import ENVIRONMENT, FLAGS, HERE, OPERATIONS, SANITIZERS, Row, read_rows, run_operation
-from fuzz.inject.sandbox import PROCESSES_LEFT, Sandbox
+from fuzz.inject.sandbox import PROCESSES_LEFT, Plan, Sandbox
 from fuzz.inject.scenarios import Scenario
 
 ROOT = Path(__file__).parents[2]
@@ -42,8 +46,10 @@ int main(void) { return try_all("two", operate); }
 
 
 def test_rows_are_read() -> None:
-    output = "noise\nengine, 1 thread\tmalloc\tCannot allocate memory\t10\t0\t9\t1\n"
-    assert list(read_rows(output)) == [Row("engine, 1 thread", "malloc", "Cannot allocate memory", 10, 0, 9, 1)]
+    output = "noise\nengine, 1 thread\tmalloc\tCannot allocate memory\t10\t0\t9\t1\nauto\topen\tno\t2\t2\t0\t0\t7\n"
+    engine, auto = read_rows(output)
+    assert engine == Row("engine, 1 thread", "malloc", "Cannot allocate memory", 10, 0, 9, 1)
+    assert auto == Row("auto", "open", "no", 2, 2, 0, 0, first_untried=7)
 
 
 def test_an_operation_that_there_is_not() -> None:
@@ -111,8 +117,45 @@ def test_what_a_command_leaves_is_judged(
         return 0, "", False
 
     monkeypatch.setattr(sandbox, "run", run_again)
-    found = fault_of(sandbox, {"out": b"right"}, "write", status, said)
+    found = fault_of(sandbox, {"out": b"right"}, True, status, said)
     assert found.startswith(fault) and bool(found) == bool(fault)
+
+
+def test_the_same_files_are_not_recovered_from_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where name, content or the right to remove differ, they are; and again where it went wrong."""
+    sandbox, run = Sandbox(tmp_path / "s", Scenario((), lambda folder: None)), Mock(return_value=(0, "", False))
+    monkeypatch.setattr(sandbox, "run", run)
+
+    def runs_after(name: str, content: str, expected: Mapping[str, bytes], removes: bool = True) -> int:
+        sandbox.reset()
+        (sandbox.cache / name).write_text(content)
+        fault_of(sandbox, expected, removes, 2, "mavcg: no room\n")
+        return run.call_count
+
+    assert [runs_after("a", "1", {"out": b""}) for _ in range(2)] == [1, 2]
+    assert [runs_after("a", "1", {}) for _ in range(2)] == [3, 3]
+    assert runs_after("a", "1", {}, removes=False) == 4
+    assert runs_after("b", "1", {}) == 5 and runs_after("b", "2", {}) == 6
+
+
+@pytest.mark.parametrize(("calls", "late", "counts", "untried"), [(3, 99, 6, 0), (0, 99, 0, 0), (3, 2, 2, 2)])
+def test_calls_are_tried_until_none_fails_or_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int, late: int, counts: int, untried: int
+) -> None:
+    """A clock that a plan moves on: two of a call, alone and with those that follow."""
+    clock = itertools.count(1)
+    now = 0
+
+    def try_one(name: str, sandbox: Sandbox, expected: Mapping[str, bytes], plan: Plan) -> str:
+        nonlocal now
+        now = next(clock)
+        return "right" if plan.at <= calls else ""
+
+    monkeypatch.setattr(commands, "KINDS", {"write": (errno.EIO,)})
+    monkeypatch.setattr(commands, "try_plan", try_one)
+    monkeypatch.setattr("fuzz.inject.commands.time.monotonic", lambda: now)
+    found = list(commands.try_all("one", Sandbox(tmp_path / "s", Scenario((), lambda folder: None)), {}, late - 0.5))
+    assert [(each.counts["right"], each.first_untried) for each in found] == ([(counts, untried)] if counts else [])
 
 
 @pytest.mark.long
