@@ -33,6 +33,19 @@ def source_tarball(package: str) -> Path | str:
     return max(_tarballs(kept, package), default=f"apt-get source {package} brought no .orig.tar")
 
 
+def package_file(package: str) -> Path | str:
+    """The .deb of a package for this machine; why it cannot be had, where it cannot."""
+    kept = code_folder() / "test-sources"
+    if not (found := sorted(kept.glob(f"{package}_*.deb"))):
+        try:
+            with _own_apt(kept, "deb") as apt:
+                _call([*apt, "download", package], kept)
+        except AptError as error:
+            return str(error)
+        found = sorted(kept.glob(f"{package}_*.deb"))
+    return found[-1] if found else f"apt-get download {package} brought no .deb"
+
+
 def _release() -> str:
     """The code name of this machine's Debian. Raises: AptError where it has none."""
     try:

@@ -3,7 +3,9 @@
 Each of Debian's source packages in bench/corpus/packages.toml is built as it is, under `mavcg launch`, with the hot
 functions of a profile of its own work, and with `mavcg build` in its place for the same objects, by each compiler of
 this machine (gcc, clang, zig) and for AArch64. All builds' programs must give the same bytes, on AArch64 on seven
-emulated cores and one that is none of them, and the package's own tests must pass with versions.
+emulated cores and one that is none of them, and the package's own tests must pass with versions. A crate is built by
+rustc; `mavcg build` makes its object of LLVM bitcode. Some packages need Debian's meson, aom-tools and tcl beside what
+`make setup` installs, and clang and gcc-aarch64-linux-gnu are further compilers.
 
 Rows go into the record beside those of other runs, in place of older ones of the same package and compiler. A further
 run on this machine goes on where one ended, and --again tries all anew. --minutes: no package is begun after that.
@@ -23,7 +25,7 @@ from bench.corpus.inputs import write_inputs
 from bench.corpus.packages import read_packages
 from bench.corpus.rows import Row, Rows, merged, rows_of
 from bench.corpus.trial import try_package
-from bench.corpus.ways import ways
+from bench.corpus.ways import ways, ways_of
 from bench.record import RESULTS, facts, measured_or_none, write
 
 
@@ -44,15 +46,15 @@ def main() -> None:
         write_inputs(folder / "data")
         for package in read_packages(chosen.packages):
             (folder / package.source).mkdir()
-            for name, way in ways().items():
-                at = package.source, name
+            for way in ways_of(package):
+                at = package.source, way.name
                 is_known = at in tried and (chosen.no_times or rows[at].plain_s > 0)
-                if chosen.way not in (None, name) or (way.arm and not package.arm) or (is_known and not chosen.again):
+                if chosen.way not in (None, way.name) or (is_known and not chosen.again):
                     continue
                 if time.monotonic() > end:
                     break
                 row = try_package(package, way, folder / package.source, folder / "data", not chosen.no_times)
-                print(f"{package.source} {name}: {row.verdict}", flush=True)
+                print(f"{package.source} {way.name}: {row.verdict}", flush=True)
                 rows, tried = merged(rows, [row]), tried | {at}
                 written = write_rows(rows, tried)
     print(written or "corpus: nothing left to try; --again tries all anew")

@@ -3,6 +3,9 @@
 The compiler runs as it is. Then each of its objects that the file CORPUS_OBJECTS names, by its path in CORPUS_FOLDER,
 is made by `mavcg build` from the same command, as an entry of a compile_commands.json, with the mavcg.toml
 MAVCG_CONFIG.
+
+`python -m bench.corpus.replaced --ir BITCODE OBJECT ARCHIVE` makes an object of LLVM bitcode, and puts it into an
+archive in place of the one object that this has, as into the .rlib of a Rust crate.
 """
 
 import json
@@ -20,6 +23,8 @@ from mavcg.program.unversioned_outputs import several_units
 
 def main(command: Sequence[str]) -> int:
     """Run the compiler and replace its objects; returns the exit status of what failed, else 0."""
+    if command[:1] == ["--ir"]:
+        return _replace_in_archive(*map(Path, command[1:]))
     status = subprocess.run(command).returncode
     unit = read_command(command, Path.cwd()) if not status else None
     units = [unit] if isinstance(unit, CompileUnit) else [] if status else several_units(command, Path.cwd())
@@ -34,13 +39,31 @@ def main(command: Sequence[str]) -> int:
 def _replace(unit: CompileUnit, output: Path) -> int:
     with scratch_folder("corpus") as scratch:
         entry = {"directory": str(unit.directory), "file": str(unit.source), "arguments": list(unit.arguments)}
-        (scratch / "compile_commands.json").write_text(json.dumps([entry]), encoding="utf-8")
-        words = ["build", os.environ["MAVCG_CONFIG"], "--compile-commands", str(scratch / "compile_commands.json")]
+        commands = scratch / "compile_commands.json"
+        commands.write_text(json.dumps([entry]), encoding="utf-8")
+        return _build(("--compile-commands", str(commands)), output)
+
+
+def _build(inputs: Sequence[str], output: Path) -> int:
+    """Build an object of these inputs. Returns: the exit status; the object stays as it is where that is not 0."""
+    with scratch_folder("corpus") as scratch:
         made = scratch / "made.o"
-        status = subprocess.run([str(commands_folder() / "mavcg"), *words, "-o", str(made)], cwd=scratch).returncode
+        command = [str(commands_folder() / "mavcg"), "build", os.environ["MAVCG_CONFIG"], *inputs, "-o", str(made)]
+        status = subprocess.run(command, cwd=scratch).returncode
         if status == 0:
             output.write_bytes(made.read_bytes())
         return status
+
+
+def _replace_in_archive(bitcode: Path, output: Path, archive: Path) -> int:
+    """Make the object and put it into the archive. Returns: the exit status."""
+    if status := _build(("--ir", str(bitcode.resolve())), output):
+        return status
+    listed = subprocess.run(["ar", "t", str(archive)], check=True, capture_output=True, text=True).stdout.split()
+    (member,) = (name for name in listed if name.endswith(".o"))
+    with scratch_folder("corpus") as scratch:
+        (scratch / member).write_bytes(output.read_bytes())
+        return subprocess.run(["ar", "r", str(archive), str(scratch / member)]).returncode
 
 
 if __name__ == "__main__":

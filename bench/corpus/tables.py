@@ -18,8 +18,9 @@ def corpus(record: Record) -> str:
         "of the time of their work. Equal: both give the same bytes, on every core, and the packages' own tests pass. "
         "CPU times, and the gain, which is the time of that work without versions over that with them, are there where "
         "the machine was quiet. `mavcg build`: the same where it makes the objects with versions, from the build's own "
-        "commands. Each row is of the last run that tried the package by the compiler; the record's date "
-        "and commit are those of its oldest row."
+        "commands; of a Rust crate's objects it makes versions of their LLVM bitcode, and `mavcg launch` none. Each "
+        "row is of the last run that tried the package by the compiler; the record's date and commit are those of its "
+        "oldest row."
     )
     return f"{text}\n\n{table(head, of_ways)}\n\n{table(HEAD, [row.cells for row in rows])}"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.corpus.packages import Package, unpack
 from bench.corpus.rows import EQUAL, NOT_TRIED, Row
-from bench.corpus.ways import BUILD, LAUNCH, PLAIN, Way, environment, processors, ways, write_tools
+from bench.corpus.ways import BUILD, LAUNCH, PLAIN, Way, environment, processors, ways_of, write_tools
 from bench.record import commit
 from mavcg.errors import MavcgError
 from mavcg.files.child_python import commands_folder
@@ -90,7 +90,7 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
     """Build a package that is unpacked thrice, and compare the programs; returns its row. Raises: _Failed."""
     plain = _build(package, way, trial, PLAIN)
     if not (profile := trial.folder / "profile.json").exists():
-        if way == _first_way():
+        if way == ways_of(package)[0]:
             _profile(package, plain, profile)
         else:
             _profile_elsewhere(package, profile, trial)
@@ -98,17 +98,17 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
     if package.check and not way.arm:
         _run(package.check, plain, "check of the plain build")
     launched = _build(package, way, trial, LAUNCH)
-    objects = sorted({entry.object for entry in read_log(trial.log)})
-    (trial.scratch / OBJECTS).write_text(
-        "".join(f"{Path(path).relative_to(launched.folder)}\n" for path in objects), encoding="utf-8"
-    )
-    grown = list(_GROWTH.finditer(launched.log))
+    logged = {str(Path(entry.object).relative_to(launched.folder)) for entry in read_log(trial.log)}
+    objects = sorted({*logged, *package.objects})
+    (trial.scratch / OBJECTS).write_text("".join(f"{path}\n" for path in objects), encoding="utf-8")
+    grown = [(int(match["before"]), int(match["after"])) for match in _GROWTH.finditer(launched.log)]
+    grown += [(unchanged, unchanged) for path in package.objects if (unchanged := loaded_bytes(launched.folder / path))]
     row = replace(
         row,
         verdict=_compare(package, way, right, launched),
-        files=len(objects),
-        bytes_before=sum(int(match["before"]) for match in grown),
-        bytes_after=sum(int(match["after"]) for match in grown),
+        files=len(logged),
+        bytes_before=sum(before for before, _ in grown),
+        bytes_after=sum(after for _, after in grown),
     )
     if trial.timed:
         row = replace(row, plain_s=round(plain.cpu_s, 1), launch_s=round(launched.cpu_s, 1))
@@ -120,12 +120,8 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
         verdict = _compare(package, way, right, built)
     except _Failed as error:
         return replace(row, build_verdict=str(error))
-    code = sum(loaded_bytes(built.folder / Path(path).relative_to(launched.folder)) for path in objects)
+    code = sum(loaded_bytes(built.folder / path) for path in objects)
     return replace(row, build_verdict=verdict, build_bytes=code)
-
-
-def _first_way() -> Way:
-    return next(iter(ways().values()))
 
 
 def _profile(package: Package, built: Built, path: Path) -> None:
@@ -139,7 +135,7 @@ def _profile_elsewhere(package: Package, path: Path, trial: Trial) -> None:
     from here, too."""
     with scratch_folder("corpus") as scratch:
         unpack(package, scratch / PLAIN)
-        built = _build(package, _first_way(), replace(trial, scratch=scratch), PLAIN)
+        built = _build(package, ways_of(package)[0], replace(trial, scratch=scratch), PLAIN)
         _profile(package, built, path)
 
 

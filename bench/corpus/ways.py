@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.corpus.packages import Package
 from bench.record import ROOT
 from mavcg.files.child_python import commands_folder
 from mavcg.toolchain.zig import zig_program
@@ -30,7 +31,10 @@ MIDRS = {
 
 @dataclass(frozen=True)
 class Way:
-    """A compiler and a target. c, cxx: its words. arm: whether for AArch64. ar, ranlib: for its objects."""
+    """A compiler and a target. c, cxx: its words. arm: whether for AArch64. ar, ranlib: for its objects.
+
+    is_rust: whether it is rustc, which `RUSTC` runs; its programs are linked by c.
+    """
 
     name: str
     c: tuple[str, ...]
@@ -38,6 +42,7 @@ class Way:
     arm: bool = False
     ar: tuple[str, ...] = ("ar",)
     ranlib: tuple[str, ...] = ("ranlib",)
+    is_rust: bool = False
 
     @property
     def target(self) -> str:
@@ -59,11 +64,18 @@ def ways() -> Mapping[str, Way]:
         if all(shutil.which(f"{TRIPLE}-{tool}") for tool in ("gcc", "g++")):
             of_gcc = [(f"{TRIPLE}-{tool}",) for tool in ("gcc", "g++", "ar", "ranlib")]
             found += [Way("gcc-aarch64", of_gcc[0], of_gcc[1], True, of_gcc[2], of_gcc[3])]
+    found += [Way("rustc", ("cc",), ("c++",), is_rust=True)] if shutil.which("rustc") else []
     return {way.name: way for way in found}
 
 
+def ways_of(package: Package) -> Sequence[Way]:
+    """Return the ways of this machine by which a package is built, the first of which profiles it."""
+    fit = (way for way in ways().values() if package.arm or not way.arm)
+    return [way for way in fit if way.is_rust == bool(package.objects)]
+
+
 def write_tools(way: Way, folder: Path, tool: str) -> None:
-    """Write cc, c++, ar and ranlib of a way into a new folder: scripts, as builds want a compiler in one word.
+    """Write cc, c++, rustc, ir, ar and ranlib of a way into a new folder: scripts, as builds want one word for each.
 
     tool: PLAIN, LAUNCH or BUILD, for which bench.corpus.replaced runs the compiler.
     """
@@ -71,7 +83,10 @@ def write_tools(way: Way, folder: Path, tool: str) -> None:
     commands = commands_folder()
     replaced = ("env", f"PYTHONPATH={ROOT}", str(commands / "python"), "-P", "-m", "bench.corpus.replaced")
     before = {PLAIN: (), LAUNCH: (str(commands / "mavcg"), "launch"), BUILD: replaced}[tool]
-    for name, words in (("cc", before + way.c), ("c++", before + way.cxx), ("ar", way.ar), ("ranlib", way.ranlib)):
+    scripts = {"cc": before + way.c, "c++": before + way.cxx, "ar": way.ar, "ranlib": way.ranlib}
+    scripts["rustc"] = (*(() if tool == BUILD else before), "rustc")
+    scripts["ir"] = (*before, "--ir") if tool == BUILD else ("true",)
+    for name, words in scripts.items():
         (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
         (folder / name).chmod(0o755)
 
@@ -88,6 +103,8 @@ def environment(way: Way, tools: Path, more: Mapping[str, str]) -> dict[str, str
         "CXX": str(tools / "c++"),
         "AR": str(tools / "ar"),
         "RANLIB": str(tools / "ranlib"),
+        "RUSTC": str(tools / "rustc"),
+        "IR": str(tools / "ir"),
         "HOST": f"--host={TRIPLE}" if way.arm else "",
         "CMAKE": shlex.join(cmake),
         "RUN": EMULATOR if way.arm else "",

@@ -1,5 +1,6 @@
 """The corpus' comparison finds what differs: a package of two files, and the same one with faults."""
 
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from bench.corpus.inputs import write_inputs
 from bench.corpus.packages import Package, read_packages
 from bench.corpus.rows import EQUAL
 from bench.corpus.trial import MOST_REPEATED, repeated, try_package
-from bench.corpus.ways import ways
+from bench.corpus.ways import ways, ways_of
 from mavcg.errors import MavcgError
 
 SOURCE = """\
@@ -29,6 +30,18 @@ int main(void) {
     for (unsigned round = 0; round < 900; round++) sum += mix(text, 1 << 20, round);
     printf("%u\\n", sum);
     return 0;
+}
+"""
+CRATE = """\
+#[inline(never)]
+pub fn mix(text: &[u8], round: u32) -> u32 {
+    text.iter().fold(0, |sum, each| sum.wrapping_add((*each as u32).wrapping_mul(31) ^ round))
+}
+"""
+PROGRAM = """\
+fn main() {
+    let text: Vec<u8> = (0..1 << 20).map(|each: u32| (each * 7) as u8).collect();
+    println!("{}", (0..900).fold(0, |sum: u32, round| sum.wrapping_add(own::mix(&text, round))));
 }
 """
 BUILD = "$CC -O2 -c own.c && $CC own.o -o own"
@@ -77,6 +90,36 @@ def test_a_package_is_equal_and_has_versions(tried: Any, way: str, perf: str) ->
 )
 def test_what_differs_is_found(tried: Any, perf: str, build: str, work: str, check: str, verdict: str) -> None:
     assert tried(Package("own", build, work, check), "zig").verdict.startswith(verdict)
+
+
+@pytest.mark.long
+def test_a_crates_object_is_made_of_its_bitcode(
+    tried: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, perf: str
+) -> None:
+    if "rustc" not in ways() or not shutil.which("dpkg-deb"):
+        pytest.skip("no rustc or dpkg-deb here")
+    package, crate = read_packages(["librust-weezl-dev"])[0], tmp_path / "deb/usr/share/cargo/registry/own-1.0"
+    (crate / "src").mkdir(parents=True)
+    (crate / "src/lib.rs").write_text(CRATE)
+    (tmp_path / "deb/DEBIAN").mkdir()
+    fields = "Package: own\nVersion: 1.0\nArchitecture: all\nMaintainer: nobody <n@example.org>\nDescription: none\n"
+    (tmp_path / "deb/DEBIAN/control").write_text(fields)
+    made = tmp_path / "own_1.0_all.deb"
+    subprocess.run(["dpkg-deb", "-b", str(tmp_path / "deb"), str(made)], check=True, stdout=subprocess.DEVNULL)
+    monkeypatch.setattr(packages, "package_file", lambda _: made)
+    build = f"{package.build.partition('cat >')[0].replace('weezl', 'own')}\ncat > own.rs <<END\n{PROGRAM}END\n"
+    build += "$RUSTC --edition 2018 -C opt-level=3 -C linker=$CC --extern own=libown.rlib own.rs -o program"
+
+    row = tried(Package("own", build, "$RUN ./program", objects=("own.o",)), "rustc")
+
+    assert row.verdict == row.build_verdict == EQUAL and row.files == 0, row
+    assert 0 < row.bytes_before == row.bytes_after < row.build_bytes, row
+
+
+def test_crates_are_built_by_rustc_alone() -> None:
+    assert {way.is_rust for way in ways_of(Package("own", "", "", objects=("own.o",)))} <= {True}
+    assert {way.is_rust for way in ways_of(Package("own", "", ""))} == {False}
+    assert not any(way.arm for way in ways_of(Package("own", "", "", arm=False)))
 
 
 @pytest.mark.parametrize(("cpu_s", "rounds"), [(0.0, MOST_REPEATED), (0.3, 4), (5.0, 1)])
