@@ -127,11 +127,38 @@ static void free_kernel(tflite_context *context, void *state) {
     free(kernel);
 }
 
+/* Give a tensor the dimensions of a run. Returns a status of the runtime. */
+static int resize_tensor(tflite_context *context, int index, const mavcg_tensor *tensor) {
+    if (index < 0 || (size_t)index >= context->tensors_size) return TFLITE_ERROR;
+    if (fits_tensor(context, index, tensor)) return TFLITE_OK;
+    tflite_ints *dims = malloc(sizeof *dims + ((size_t)tensor->rank + 1) * sizeof *dims->data); /* the runtime's */
+    if (!dims) return TFLITE_ERROR;
+    dims->size = tensor->rank;
+    for (int32_t i = 0; i < tensor->rank; i++) dims->data[i] = (int)tensor->dims[i];
+    return context->resize_tensor(context, &context->tensors[index], dims);
+}
+
+/* Give the results of a part with bounded dimensions those that follow from its inputs. The runtime leaves that to the
+ * kernel where it prepares a graph again without another partitioning, as that of a loop's body. */
+static int resize_outputs(tflite_context *context, struct part_kernel *kernel) {
+    const struct drop_in_part *part = kernel->part;
+    struct pooled_context *taken;
+    struct input_dims read;
+    if (!read_dims(context, part, &read) || take_context(&kernel->contexts, read.dims, &taken)) return TFLITE_ERROR;
+    const mavcg_tensor *outputs = taken_outputs(&kernel->contexts, taken);
+    int status = TFLITE_OK;
+    for (uint32_t i = 0; i < part->table->output_count && !status; i++)
+        status = resize_tensor(context, part->outputs[i], &outputs[i]);
+    leave_context(taken);
+    return status;
+}
+
 static int prepare_kernel(tflite_context *context, tflite_node *node) {
-    const struct part_kernel *kernel = node->user_data;
+    struct part_kernel *kernel = node->user_data;
     if (!kernel) return TFLITE_ERROR;
     const struct drop_in_part *part = kernel->part;
     if (fits_part(context, part)) return TFLITE_OK;
+    if (part->table->dimension_count && !resize_outputs(context, kernel) && fits_part(context, part)) return TFLITE_OK;
     context->report_error(context, "mavcg: %s: a tensor has not the shape that the library was built for", part->name);
     return TFLITE_ERROR;
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from mavcg.choose.lengths.samples import Lengths, ReadGraph, lengths_text
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
+from mavcg.importers.tflite_support import TfliteSupport, graph_supports, part_graph
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.partial.part_lengths import shapes_at, support_samples
 from mavcg.model.partial.plan import Nodes
@@ -18,38 +18,47 @@ class TfliteLengths:
 
     build: ModelRequest
     named: NamedShapes
-    supports: dict[tuple[int, ...], TfliteSupport] = field(default_factory=dict)
+    supports: dict[tuple[int, ...], dict[int, TfliteSupport]] = field(default_factory=dict)
 
-    def support(self, lengths: Lengths) -> TfliteSupport:
-        """Return the support of the file at lengths of all dimensions. Raises: as tflite_support."""
+    def at(self, lengths: Lengths) -> dict[int, TfliteSupport]:
+        """Return the supports of the file's subgraphs at lengths of all dimensions, by number. Raises: as
+        graph_supports."""
         key = tuple(lengths[dimension.name] for dimension in self.named.dimensions)
         if key not in self.supports:
-            self.supports[key] = tflite_support(self.build.model, shapes_at(self.build, self.named, lengths))
+            graphs = graph_supports(self.build.model, shapes_at(self.build, self.named, lengths))
+            self.supports[key] = {graph.number: graph for graph in graphs}
         return self.supports[key]
 
-    def longest_support(self) -> TfliteSupport:
-        """Return the support at the longest lengths, in which an operator that is not supported at some has the reason.
+    def longest_supports(self) -> tuple[TfliteSupport, ...]:
+        """Return the supports at the longest lengths; an operator that is not supported at others has the reason.
 
-        Raises: as tflite_support.
+        A subgraph of control flow is left out whose shapes are not known at some. Raises: as graph_supports.
         """
         longest, *others = support_samples(self.named.dimensions)
-        support = self.support(longest)
-        operators = list(support.operators)
-        for lengths in others:
-            for i, operator in enumerate(self.support(lengths).operators):
-                if operator.why and not operators[i].why:
-                    operators[i] = replace(operators[i], why=f"{lengths_text(lengths)}: {operator.why}")
-        return replace(support, operators=tuple(operators))
+        at_others = [(lengths, self.at(lengths)) for lengths in others]
+        found = []
+        for number, support in self.at(longest).items():
+            operators = list(support.operators)
+            if any(number not in graphs for _, graphs in at_others):
+                continue
+            for lengths, graphs in at_others:
+                for i, operator in enumerate(graphs[number].operators):
+                    if operator.why and not operators[i].why:
+                        operators[i] = replace(operators[i], why=f"{lengths_text(lengths)}: {operator.why}")
+            found.append(replace(support, operators=tuple(operators)))
+        return tuple(found)
 
-    def reader(self, nodes: Nodes, name: str) -> ReadGraph:
+    def reader(self, number: int, nodes: Nodes, name: str) -> ReadGraph:
         """Return the function that reads the graph of a part for lengths; it raises MavcgError naming an operator that
-        is not supported at some lengths. name: of the graphs."""
+        is not supported at some lengths. number: of the subgraph in the file. name: of the graphs."""
         graphs: dict[tuple[int, ...], Graph] = {}
 
         def read(lengths: Lengths) -> Graph:
             key = tuple(lengths[dimension.name] for dimension in self.named.dimensions)
             if key not in graphs:
-                support = self.support(lengths)
+                support = self.at(lengths).get(number)
+                if support is None:
+                    raise MavcgError(f"subgraph {number}: its shapes are not known at {lengths_text(lengths)}")
                 for operator in (support.operators[i] for i in nodes):
                     if operator.why:
                         label = support.model.label(operator.operator)

@@ -6,7 +6,7 @@ from functools import partial
 
 from mavcg.errors import MavcgError
 from mavcg.importers.tflite_control import CONTROL
-from mavcg.importers.tflite_support import Anchor, TfliteSupport, body_supports, part_graph, tflite_support
+from mavcg.importers.tflite_support import Anchor, TfliteSupport, graph_supports, part_graph, tflite_support
 from mavcg.model.link_programs import ProgramEntry
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.partial.node_sets import delegate_sets
@@ -29,14 +29,12 @@ def plan_tflite(request: PartialRequest, choose: Choose) -> PlannedParts:
     build = request.build
     if build.bounds is not None:
         lengths = TfliteLengths(build, named_lengths(build))
-        support = lengths.longest_support()
-        plan = _plan_size(request, support, 0, 0, choose, lengths)
-        return PlannedParts(plan, _entries(plan), _file_of(build, [support]))
-    if not build.sizes and not build.shapes:
-        return _plan_graphs(request, choose)
+        return _plan_graphs(request, choose, lengths.longest_supports(), lengths)
+    if not build.sizes:
+        return _plan_graphs(request, choose, graph_supports(build.model, build.shapes))
     first, file = None, NO_FILE
     entries: list[ProgramEntry] = []
-    for number, size in enumerate(build.sizes or (build.shapes,)):
+    for number, size in enumerate(build.sizes):
         support = tflite_support(build.model, size)
         file = _file_of(build, [support])
         plan = _plan_size(request, support, number, len({entry.size for entry in entries}), choose)
@@ -62,19 +60,20 @@ def _drop_in_graph(graph: TfliteSupport) -> DropInGraph:
     return DropInGraph(len(graph.operators), anchor.tensor, anchor.offset, graph.number)
 
 
-def _plan_graphs(request: PartialRequest, choose: Choose) -> PlannedParts:
-    """Plan the subgraphs of the main graph of a file and of those that its control flow runs, in the file's shapes.
+def _plan_graphs(
+    request: PartialRequest, choose: Choose, graphs: Sequence[TfliteSupport], lengths: TfliteLengths | None = None
+) -> PlannedParts:
+    """Plan the subgraphs of the main graph of a file and of those that its control flow runs.
 
-    Multiply-accumulates are those of each graph run once. Raises: as plan_tflite.
+    lengths: of a file with bounded dimensions. Multiply-accumulates are those of each graph run once. Raises: as
+    plan_tflite.
     """
-    main = tflite_support(request.build.model)
-    graphs = (main, *body_supports(main))
     file = _file_of(request.build, graphs)
     nodes = [_graph_nodes(graph, bodies=len(graphs) > 1) for graph in graphs]
     macs = sum(node.macs or 0 for of_graph in nodes for node in of_graph)
     first, plans = 0, list[Division]()
     for number, graph in enumerate(graphs):
-        attempt = partial(_attempt, request, choose, graph, (number, first))
+        attempt = partial(_attempt, request, choose, graph, (number, first), lengths)
         outputs = [str(index) for index in graph.model.outputs]
         plans.append(plan_subgraphs(nodes[number], outputs, request.min_share, attempt, delegate_sets, macs))
         first += len(nodes[number])
@@ -92,26 +91,27 @@ def _graph_nodes(graph: TfliteSupport, bodies: bool) -> list[PlanNode]:
 
 
 def _attempt(
-    request: PartialRequest, choose: Choose, graph: TfliteSupport, place: tuple[int, int], nodes: Nodes
+    request: PartialRequest,
+    choose: Choose,
+    graph: TfliteSupport,
+    place: tuple[int, int],
+    lengths: TfliteLengths | None,
+    nodes: Nodes,
 ) -> Made:
     """Return a subgraph of a graph. place: number of the graph in the library, and of its first node in the file."""
     number, first = place
     name = subgraph_name(request, first + nodes[0])
     imported, inputs, outputs = part_graph(graph, nodes, name)
-    chosen = choose(reader_of(replace(imported, name=name)), ())
+    if lengths is not None:
+        chosen = choose(lengths.reader(graph.number, nodes, name), lengths.named.dimensions)
+    else:
+        chosen = choose(reader_of(replace(imported, name=name)), ())
     plan_nodes = tuple(first + node for node in nodes)
     return (ProgramEntry(chosen, "", nodes, inputs, outputs, name, plan_nodes=plan_nodes, graph=number),)
 
 
-def _plan_size(
-    request: PartialRequest,
-    support: TfliteSupport,
-    number: int,
-    dense: int,
-    choose: Choose,
-    lengths: TfliteLengths | None = None,
-) -> Division:
-    """Plan the subgraphs of a TFLite file in one size, or for its bounded dimensions.
+def _plan_size(request: PartialRequest, support: TfliteSupport, number: int, dense: int, choose: Choose) -> Division:
+    """Plan the subgraphs of the main graph of a file in one of several sizes.
 
     number: of the size. dense: its number among sizes with subgraphs.
     """
@@ -120,10 +120,7 @@ def _plan_size(
         op = subgraph_name(request, nodes[0])
         name = op if number == 0 else f"{op}_size{number}"
         graph, inputs, outputs = part_graph(support, nodes, name)
-        if lengths is not None:
-            chosen = choose(lengths.reader(nodes, name), lengths.named.dimensions)
-        else:
-            chosen = choose(reader_of(replace(graph, name=name)), ())
+        chosen = choose(reader_of(replace(graph, name=name)), ())
         return (ProgramEntry(chosen, "", nodes, inputs, outputs, op, dense, number, nodes),)
 
     outputs = [str(index) for index in support.model.outputs]

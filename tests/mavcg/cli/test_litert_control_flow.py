@@ -11,6 +11,7 @@ import mavcg
 
 pytest.importorskip("ai_edge_litert.interpreter")
 
+from mavcg.importers.tflite_support import graph_supports  # noqa: E402
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
 from tests.mavcg.cli.litert_models import CONVOLUTION, X, delegated, invoke, near, weights  # noqa: E402
 from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
@@ -195,6 +196,90 @@ def test_parts_of_bodies_are_built(
     assert "another file" not in said and near(have, whole)
     again = invoke(interpreter, *inputs)[0]
     assert again.tobytes() == have.tobytes()
+
+
+def bounded_loop(writer: Writer) -> list[int]:
+    """A convolution, a loop over a convolution, one of two branches and a convolution, and one behind the loop."""
+
+    def goes_on(w: Writer) -> list[int]:
+        count, _ = w.input((1,), "i32"), w.input(SHAPE)
+        return [w.op("LESS", [count, w.constant([3])], "bool", shape=(1,))]
+
+    def branch(seed: int) -> Any:
+        return lambda w: [convolution(w, w.input(SHAPE), seed)]
+
+    def step(w: Writer) -> list[int]:
+        count, x = w.input((1,), "i32"), w.input(SHAPE)
+        more = w.op("ADD", [count, w.constant([1])], "i32", "AddOptions", shape=(1,))
+        early = w.op("LESS", [count, w.constant([2])], "bool", shape=(1,))
+        branches: dict[str, Any] = {"thenSubgraphIndex": w.body(branch(5)), "elseSubgraphIndex": w.body(branch(6))}
+        made = w.op("IF", [early, convolution(w, x, 7)], options="IfOptions", shape=SHAPE, **branches)
+        return [more, convolution(w, made, 3)]
+
+    a = convolution(writer, writer.input(SHAPE, name="x"), 0)
+    bodies: dict[str, Any] = {"condSubgraphIndex": writer.body(goes_on), "bodySubgraphIndex": writer.body(step)}
+    count, b = writer.ops("WHILE", [writer.constant([0]), a], ["i32", "f32"], "WhileOptions", **bodies)
+    writer.graph.tensors[count].shape, writer.graph.tensors[b].shape = [1], list(SHAPE)
+    return [convolution(writer, b, 1)]
+
+
+def test_bodies_have_the_shapes_that_operators_give_them(tmp_path: Path) -> None:
+    """So have results of loops and branches; without a shape all have those of the file."""
+    writer = Writer()
+    path = tmp_path / "m.tflite"
+    path.write_bytes(writer.bytes(*bounded_loop(writer)))
+    for batch in (1, 3):
+        supports = graph_supports(path, {} if batch == 1 else {"x": (batch, *SHAPE[1:])})
+        assert sorted(support.number for support in supports) == [0, 1, 2, 3, 4]
+        for support in supports:
+            left = [entry.operator.op for entry in support.operators if entry.why]
+            assert left == {0: ["WHILE"], 4: ["IF"]}.get(support.number, [])
+            shapes = [support.model.tensors[i].shape for i in (*support.model.inputs, *support.model.outputs)]
+            assert {shape for shape in shapes if len(shape) == 4} == {(batch, *SHAPE[1:])}
+
+
+def test_a_body_that_runs_in_two_shapes_is_the_runtimes(tmp_path: Path) -> None:
+    """What two loops share has the file's shapes if no other are given; a state that grows has no shape."""
+    writer = Writer()
+    path = tmp_path / "m.tflite"
+    x = writer.input(SHAPE, name="x")
+    bodies: dict[str, Any] = {
+        "condSubgraphIndex": writer.body(lambda w: [w.op("GREATER", [w.input(SHAPE), w.constant([0.5])], "bool")]),
+        "bodySubgraphIndex": writer.body(lambda w: [convolution(w, w.input(SHAPE), 1)]),
+    }
+    a = writer.op("WHILE", [x], options="WhileOptions", shape=SHAPE, **bodies)
+    half = writer.op("SLICE", [x, writer.constant([0] * 4), writer.constant([1, 8, 8, 6])], shape=SHAPE)
+    b = writer.op("WHILE", [half], options="WhileOptions", shape=SHAPE, **bodies)
+    path.write_bytes(writer.bytes(a, b))
+    assert len(graph_supports(path)) > 1
+    assert [support.number for support in graph_supports(path, {"x": (3, *SHAPE[1:])})] == [0]
+
+
+@pytest.mark.long
+def test_parts_of_bodies_take_every_length(here: Path, cores: tuple[str, str], capfd: Any) -> None:
+    """The delegate's kernels give their results new sizes where the runtime prepares a body anew."""
+    writer = Writer()
+    data = writer.bytes(*bounded_loop(writer))
+    (here / "m.tflite").write_bytes(data)
+    words = ["m.tflite", "--partial", "--shape", "x=1..4x8x8x6", "--cores", cores[1], "-o", "libm.so", "--json"]
+    report = json.loads(build_in(here, *words))
+    assert [part["dimensions"] for part in report["subgraphs"]] == [{"x.0": [1, 4]}] * 6
+    assert report["macs_share"] == 1.0
+    capfd.readouterr()
+    (first,), interpreter = delegated(here / "m.tflite", X)
+    said = capfd.readouterr().err
+    assert "2 of 2 subgraphs with 2 of 3 nodes\n" in said and "2 of 2 subgraphs with 4 of 5 nodes of the file's" in said
+    assert near(first, litert(data, [X])[0])
+    index = interpreter.get_input_details()[0]["index"]
+    for batch in (3, 1, 4, 2):
+        interpreter.resize_tensor_input(index, (batch, *SHAPE[1:]))
+        interpreter.allocate_tensors()
+        x = np.concatenate([X * (i + 1) for i in range(batch)])
+        assert near(invoke(interpreter, x)[0], litert(data, [x])[0])
+        assert "mavcg: libm.so: 2 of 2 subgraphs with 2 of 3 nodes" in capfd.readouterr().err
+    interpreter.resize_tensor_input(index, (5, *SHAPE[1:]))
+    with pytest.raises(RuntimeError, match="a tensor has not the shape that the library was built for"):
+        interpreter.allocate_tensors()
 
 
 @pytest.mark.long
