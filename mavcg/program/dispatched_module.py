@@ -123,7 +123,8 @@ class DispatchedModule:
             return _base_module(self.module, choices, needs, dispatches), []
         names = [dispatch.name for dispatch in dispatches]
         parts = separate(self.module.hot, names, _single_labels(self.module, choices), needs, self.own.text)
-        made = add_dispatchers(self.module.hot, parts.base, dispatches)
+        has_callers = len(parts.base.definitions()) > len(dispatches)  # those that the compiler inlined everywhere
+        made = add_dispatchers(self.module.hot, parts.base, dispatches, has_callers)
         cold = self.stem.with_name(f"{self.stem.name}.cold.o")
         try:
             self.own.assemble(parts.assembly, cold)

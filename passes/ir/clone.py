@@ -3,7 +3,8 @@
 Code is versioned, data never is. In the module of version f.cortex-a55
 
     f                        is renamed to f.cortex-a55: hidden, called by f's dispatcher through a table
-    hot functions it calls   are their own cortex-a55 versions, called without a second dispatch, free to be inlined
+    hot functions it calls   are their own cortex-a55 versions, called without a second dispatch, free to be inlined;
+                             they have the attributes that LLVM infers of the function (call_effects.py)
     helpers it calls         are copied, internal to the version, so that inlining and code generation are per core
     other functions          (cold, noreturn, replaceable at link time, or called through a pointer) stay the program's
                              single copy
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import has_attribute, without_cpu
+from mavcg.passes.ir.call_effects import with_effects
 from mavcg.passes.ir.definition_text import (
     copy_definition,
     plain_definition,
@@ -95,6 +97,8 @@ class _Builder:
             entity = self.hot.module.entities[name]
             if not defined_here:
                 copy = plain_definition(entity, "available_externally hidden")
+                stated = with_effects(copy.header, self.hot.module.effects[name])
+                copy = replace(copy, text=stated + copy.text[len(copy.header) :])
             elif self.hot.module.linkage(name) in MERGEABLE:
                 comdat = f"comdat(${quote(symbol)})" if _in_comdat(entity) else ""
                 copy = plain_definition(entity, "weak_odr hidden", comdat)

@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mavcg.passes.ir.attributes import without_cpu
-from mavcg.passes.ir.grammar import NAME, SYMBOL_OR_TEXT, find_closing, own_symbol, quote, symbols_in, unquote
+from mavcg.passes.ir.grammar import (
+    NAME,
+    SYMBOL_OR_TEXT,
+    attributes_start,
+    find_closing,
+    own_symbol,
+    quote,
+    symbols_in,
+    unquote,
+)
 from mavcg.passes.ir.module_objects import Use
 from mavcg.passes.ir.module_text import LINKAGES, LOCAL_LINKAGE, Entity, ModuleText, parse_module
 
@@ -101,10 +110,7 @@ def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:
     entities = dict(module.entities)
     for name, entity in entities.items():
         if entity.kind == "define":
-            cut = _after_parameters(entity.header)
-            after = re.match(r"(?: (?:local_)?unnamed_addr)?(?: addrspace\(\d+\))?", entity.text[cut:])
-            assert after
-            cut += after.end()
+            cut = attributes_start(entity.header)
             entities[name] = replace(entity, text=f"{entity.text[:cut]} {cpu_text[name]}{entity.text[cut:]}")
     return replace(module, entities=entities)
 

@@ -5,7 +5,7 @@
     f.versions, f.runs, f.function:   f's tables for the runtime (runtime/csrc/mavcg_runtime.h)
 
 The jump is a `musttail` call with f's prototype and attributes: no argument is copied, and the version returns to f's
-caller. A function with a single version gets no dispatcher.
+caller. Callers see what a call of f may do (call_effects.py). A function with a single version gets no dispatcher.
 """
 
 import re
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import cpu_attributes_of
+from mavcg.passes.ir.call_effects import ATTRIBUTE, CallEffects, with_effects
 from mavcg.passes.ir.grammar import escape, find_closing, own_symbol, quote
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, parse_module
@@ -24,7 +25,6 @@ _CALL_ATTRIBUTES = re.compile(
     r'|"guarded-control-stack"|"sign-return-address|"min-legal-vector-width"|"probe-stack"|"stackrealign"'
     r'|"aarch64_\w+"|"cf-protection)'
 )
-_ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?|[a-z_]+(?:\([^)]*\)|=\d+)?')
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,19 @@ class Dispatch:
     runtime: RuntimeNames
 
 
-def add_dispatchers(hot: HotModule, base: ModuleText, dispatches: Sequence[Dispatch]) -> ModuleText:
-    """Return the program's module with the body of each dispatched function replaced by its dispatcher."""
+def add_dispatchers(
+    hot: HotModule, base: ModuleText, dispatches: Sequence[Dispatch], has_callers: bool = True
+) -> ModuleText:
+    """Return the program's module with the body of each dispatched function replaced by its dispatcher.
+
+    has_callers: False if nothing will call them that is compiled with the module, and so could use their effects.
+    """
     entities = dict(base.entities)
     groups = dict(base.attribute_groups)
     for dispatch in dispatches:
         current = _current_name(hot, dispatch.name, entities)
-        new_entities = _dispatcher(entities[current], current, hot, dispatch)
+        effects = hot.module.effects[dispatch.name] if has_callers else CallEffects()
+        new_entities = _dispatcher(entities[current], current, hot, dispatch, effects)
         entities.update({entity.name: entity for entity in new_entities})
     for dispatch in dispatches:
         for entity in _runtime_declarations(dispatch.runtime):
@@ -110,7 +116,7 @@ def add_version_aliases(hot: HotModule, text: str, name: str, label: str, others
     return str(replace(module, entities=entities))
 
 
-def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch) -> list[Entity]:
+def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, effects: CallEffects) -> list[Entity]:
     signature = parse_signature(entity)
     comdat = _comdat_of(entity)
     in_comdat = f", {comdat}" if comdat else ""
@@ -127,9 +133,9 @@ def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch) -
         "function": f"internal global {{ ptr, ptr, ptr, ptr }} "
         f"{{ ptr {at['name']}, ptr {at['versions']}, ptr {at['runs']}, ptr null }}, align 8",
     }
-    head = _header(signature, name, entity)
+    head = _header(signature, with_effects(entity.header, effects))
     slow_head = _slow_header(signature, part["slow"])
-    fast_head = f"{head} noinline {attributes}{_tail(signature, comdat)}"
+    fast_head = f"{head} noinline {_call_attributes(hot, dispatch.name, effects.call)}{_tail(signature, comdat)}"
     slow_head = f"{slow_head} noinline cold {attributes}{' ' + comdat if comdat else ''}"
     slow = _slow(signature, at, dispatch.runtime)
     fast = _fast(signature, at, dispatch.runtime) if dispatch.runtime.has_rseq else slow
@@ -159,15 +165,14 @@ def _comdat_of(entity: Entity) -> str:
     return f"comdat({match[1] or '$' + quote(entity.name)})"
 
 
-def _call_attributes(hot: HotModule, name: str) -> str:
+def _call_attributes(hot: HotModule, name: str, more: Sequence[str] = ()) -> str:
     text = hot.attributes(name)
-    of_calls = [a for a in _ATTRIBUTE.findall(text) if _CALL_ATTRIBUTES.match(a)]
-    return " ".join([*dict.fromkeys(of_calls), cpu_attributes_of(text)]).strip()
+    of_calls = [a for a in ATTRIBUTE.findall(text) if _CALL_ATTRIBUTES.match(a)]
+    return " ".join([*dict.fromkeys([*of_calls, *more]), cpu_attributes_of(text)]).strip()
 
 
-def _header(signature: Signature, name: str, entity: Entity) -> str:
-    """Return `define ... @f(...)` unchanged, up to the closing parenthesis and unnamed_addr."""
-    first = entity.header
+def _header(signature: Signature, first: str) -> str:
+    """Return the line `define ... @f(...) ... {` up to the closing parenthesis and unnamed_addr."""
     head = first[: find_closing(first, own_symbol(first).end())]
     unnamed = re.match(r"(?:local_)?unnamed_addr", signature.after)
     return f"{head} {unnamed[0]}" if unnamed else head

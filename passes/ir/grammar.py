@@ -47,6 +47,13 @@ def own_symbol(header: str) -> re.Match[str]:
     return match
 
 
+def attributes_start(header: str) -> int:
+    """Return the index in the first line of a function where its own attributes begin, with the space before them."""
+    end = find_closing(header, own_symbol(header).end())
+    after = re.match(r"(?: (?:local_)?unnamed_addr)?(?: addrspace\(\d+\))?", header[end:])
+    return end + (after.end() if after else 0)
+
+
 _CLOSING = {"[": "]", "{": "}", "<": ">", "(": ")"}
 _SCALAR_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "x86_fp80": 80, "fp128": 128, "ptr": 64}
 

@@ -99,7 +99,7 @@ class FunctionObject:
                 if kind == "inline_asm":
                     assembly.append(_template(callee))
                 elif kind in _SYMBOLS:
-                    uses.setdefault(Use(_name(callee), True))
+                    uses.setdefault(Use(value_name(callee), True))
                 else:
                     operands.insert(0, callee)
             for operand in operands:
@@ -118,7 +118,7 @@ class FunctionObject:
             kind = callee.value_kind.name
             if kind != "inline_asm":
                 bits = max(_vector_bits(value.type) for value in (instruction, *arguments))
-                calls.append(Call(_name(callee) if kind in _SYMBOLS else None, bits))
+                calls.append(Call(value_name(callee) if kind in _SYMBOLS else None, bits))
         return tuple(calls)
 
     def _instructions(self) -> Iterator["ValueRef"]:
@@ -148,11 +148,11 @@ def read_objects(text: str) -> IrObjects:
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(text)
-    functions = {name: FunctionObject(name, value) for value in module.functions for name in [_name(value)]}
-    return IrObjects(module, functions, {_name(value): value for value in module.global_variables})
+    functions = {name: FunctionObject(name, value) for value in module.functions for name in [value_name(value)]}
+    return IrObjects(module, functions, {value_name(value): value for value in module.global_variables})
 
 
-def _name(value: "ValueRef") -> str:
+def value_name(value: "ValueRef") -> str:
     """Return a value's name as IR text spells it: LLVM's number for an unnamed value, escapes for other bytes."""
     try:
         name = value.name
@@ -165,7 +165,7 @@ def _symbols(operand: "ValueRef", instruction: "ValueRef", function: str) -> Ite
     """Yield the symbols of an operand; for a block address, not the function that contains the block."""
     kind = operand.value_kind.name
     if kind in _SYMBOLS:
-        yield _name(operand)
+        yield value_name(operand)
     elif kind == "block_address" or kind in _COMPOUND:
         text = str(operand)
         if "<badref>" in text:  # a symbol without a name, whose number only what is in the module knows

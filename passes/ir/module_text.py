@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from mavcg.passes.ir.attributes import without_cpu
+from mavcg.passes.ir.call_effects import CallEffects, infer_effects
 from mavcg.passes.ir.grammar import NAME, own_symbol, unquote
 from mavcg.passes.ir.module_objects import IrObjects, read_objects
 
@@ -73,6 +75,12 @@ class ModuleText:
     def objects(self) -> IrObjects:
         """The module as llvmlite's objects, for reading only: changes to them do not reach the text."""
         return read_objects(str(self))
+
+    @cached_property
+    def effects(self) -> Mapping[str, CallEffects]:
+        """Function that is defined here -> what a call of it may do."""
+        groups = {number: without_cpu(text) for number, text in self.attribute_groups.items()}
+        return infer_effects(str(replace(self, attribute_groups=groups)))
 
     def linkage(self, name: str) -> str:
         """Return the linkage of a symbol of the module."""
