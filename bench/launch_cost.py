@@ -23,6 +23,9 @@ from bench.record import ROOT, facts, write
 from mavcg.toolchain.zig import zig_program
 
 ROUNDS = 3
+# Of each round: the compiler alone; under `mavcg launch`; with another option that changes nothing, so that the code of
+# versions is in the cache; the same command again; the program of `mavcg launch --program`, and that again.
+RUNS = ("plain", "launch", "edited", "again", "program", "program_again")
 ARM = ("-target", "aarch64-linux-gnu.2.17")
 # Every function of the FFT is hot, the static passes and those that users call, as in a library whose profile is flat.
 FFT = ROOT / "bench/launch_fft.c"
@@ -71,10 +74,16 @@ def files(long: bool) -> list[File]:
 
 def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
     """Return the user and system time of a command with all that it waits for. It ends the bench if it fails."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"MAVCG_CACHE": str(cache), "MAVCG_CONFIG": str(folder / "mavcg.toml")}
     environment["PYTHONPYCACHEPREFIX"] = str(folder.parent / "bytecode")
+    with tempfile.TemporaryDirectory(dir=folder) as zig:  # zig keeps what it has compiled
+        environment |= {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig}
+        return _cpu_seconds(command, folder, environment)
+
+
+def _cpu_seconds(command: list[str], folder: Path, environment: dict[str, str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"bench: {' '.join(command)}: status {done.returncode}: {done.stderr.strip()}")
@@ -92,27 +101,27 @@ def measure(file: File, folder: Path) -> dict[str, Any]:
     launch = [sys.executable, "-m", "mavcg.cli", "launch", "--strict"]
     cpu_seconds([*launch, *file.compiler, "-O2", "-c", "first.c"], folder, folder / "warm")
     cpu_seconds([*launch, "--program", "mavcg-launch"], folder, folder / "warm")
-    plain, launched, by_program, again = [], [], [], []
+    seconds: dict[str, list[float]] = {name: [] for name in RUNS}
     for number in range(ROUNDS):
         for cache in (f"cache{number}", f"other{number}"):
             shutil.copytree(folder / "warm", folder / cache)
-        compiler = [*file.compiler, "-O2", f"-DROUND={number}", "-c", "x.c"]  # zig keeps what it has compiled
-        plain.append(cpu_seconds([*compiler, "-DPLAIN"], folder, folder / f"cache{number}"))
-        launched.append(cpu_seconds([*launch, *compiler], folder, folder / f"cache{number}"))
-        program = [str(folder / "mavcg-launch"), "--strict", *compiler, "-DPROGRAM"]
-        by_program.append(cpu_seconds(program, folder, folder / f"other{number}"))
-        again.append(cpu_seconds([*launch, *compiler, "-DAGAIN"], folder, folder / f"cache{number}"))
+        compiler, program = [*file.compiler, "-O2", "-c", "x.c"], [str(folder / "mavcg-launch"), "--strict"]
+        for name, command, cache in (
+            ("plain", compiler, "cache"),
+            ("launch", [*launch, *compiler], "cache"),
+            ("edited", [*launch, *compiler, "-DOTHER"], "cache"),
+            ("again", [*launch, *compiler], "cache"),
+            ("program", [*program, *compiler], "other"),
+            ("program_again", [*program, *compiler], "other"),
+        ):
+            seconds[name].append(cpu_seconds(command, folder, folder / f"{cache}{number}"))
+    medians = {name: statistics.median(measured) for name, measured in seconds.items()}
     return {
         "file": file.name,
         "compiler": "gcc" if file.compiler[0] == "gcc" else "zig cc",
         "board": file.board,
-        "plain_s": round(statistics.median(plain), 3),
-        "launch_s": round(statistics.median(launched), 3),
-        "ratio": round(statistics.median(launched) / statistics.median(plain), 2),
-        "program_s": round(statistics.median(by_program), 3),
-        "program_ratio": round(statistics.median(by_program) / statistics.median(plain), 2),
-        "again_s": round(statistics.median(again), 3),
-        "again_ratio": round(statistics.median(again) / statistics.median(plain), 2),
+        **{f"{name}_s": round(median, 3) for name, median in medians.items()},
+        **{f"{name}_ratio": round(median / medians["plain"], 2) for name, median in medians.items() if name != "plain"},
     }
 
 

@@ -11,6 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mavcg.program.cold_launch import ColdCommand
+    from mavcg.program.kept_object import KeptObject
+
 USAGE = (
     "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.. | --program FILE"
 )
@@ -116,10 +119,33 @@ def _percentage(value: str) -> float | None:
 def _launch(command: list[str], config: str | None, strict: bool, max_growth: float | None) -> int:
     compiled = plain_command(command)
     names = hot_words(compiled, config) if compiled else []
-    status = None if names else _run_plain(command)
-    if compiled and status == 0 and is_cold(compiled, config):
-        return 0
-    return _launch_in_full(command, config, strict, max_growth, status, names)
+    kept = _find_kept(command, compiled, config, max_growth) if compiled and names else None
+    status = None if names and not kept else _run_plain(command)
+    if compiled and status == 0:
+        if is_cold(compiled, config):
+            return 0
+        kept = kept or _find_kept(command, compiled, config, max_growth)
+        if kept and _use_kept(kept, compiled, config):
+            return 0
+    return _launch_in_full(command, config, strict, max_growth, status, names if status is None else [])
+
+
+def _find_kept(
+    command: list[str], compiled: "ColdCommand", config: str | None, max_growth: float | None
+) -> "KeptObject | None":
+    from mavcg.program.kept_object import find_object, object_key
+
+    return find_object(object_key(command, compiled, config)) if max_growth is None else None
+
+
+def _use_kept(kept: "KeptObject", compiled: "ColdCommand", config: str | None) -> bool:
+    from mavcg.program.kept_object import put_object
+    from mavcg.text.terminal import say_lines
+
+    if not put_object(kept, compiled, config):
+        return False
+    say_lines(kept.message)
+    return True
 
 
 def _run_plain(command: list[str]) -> int | None:
@@ -162,10 +188,13 @@ def _launch_in_full(
 
     from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks, system_words
     from mavcg.errors import MavcgError
+    from mavcg.program.kept_object import object_key
     from mavcg.program.launching import LaunchOptions, find_config, run_compiler, version_at_once, version_object
     from mavcg.text.terminal import say, say_error, say_lines
 
-    options = LaunchOptions(Path(config) if config else find_config(Path.cwd()), strict, max_growth)
+    compiled = plain_command(command)
+    key = object_key(command, compiled, config) if compiled and max_growth is None else ""
+    options = LaunchOptions(Path(config) if config else find_config(Path.cwd()), strict, max_growth, key)
     try:
         made = version_at_once(command, options, names) if names else None
         if made is not None:

@@ -82,7 +82,7 @@ class BuildResult:
     not_found: hot functions that the input does not define. notes: messages for the user. runtime_bytes: size of the
     selector. total_bytes: of the output. single_library_bytes: of the library without versions; None for an object.
     needed_libraries, needed_symbols: imports of the output. seconds: duration of the build. cpu_seconds: processor time
-    of the build, compilers included.
+    of the build, compilers included. inputs: absolute paths of the files that its IR was compiled from.
     """
 
     output: Path
@@ -99,6 +99,7 @@ class BuildResult:
     needed_symbols: tuple[str, ...]
     seconds: float
     cpu_seconds: float
+    inputs: tuple[str, ...] = ()
 
     @property
     def module_bytes(self) -> tuple[int, int]:

@@ -111,9 +111,14 @@ def hot_words(compiled: ColdCommand, config: str | None) -> "list[bytes]":
 
 
 def _note_of(compiled: ColdCommand, config: str | None) -> "tuple[list[str], list[bytes]] | None":
-    here = os.getcwd()
-    path = config or nearest(here) or nearest(os.path.dirname(os.path.join(here, compiled.source)))
+    path = config_path(compiled, config)
     return read_note(path) if path else None
+
+
+def config_path(compiled: ColdCommand, config: str | None) -> str:
+    """Return the path of the mavcg.toml for a command; "" if there is none. config: as for is_cold."""
+    here = os.getcwd()
+    return config or nearest(here) or nearest(os.path.dirname(os.path.join(here, compiled.source)))
 
 
 def nearest(folder: str) -> str:
@@ -127,6 +132,14 @@ def nearest(folder: str) -> str:
         if above == folder:
             return ""
         folder = above
+
+
+def add_dependencies_of(compiled: ColdCommand, config: str | None) -> bool:
+    """Add what objects depend on to a command's dependency file; return False if that needs more than is done here."""
+    note = _note_of(compiled, config)
+    if note is None:
+        return False
+    return not compiled.depends or not os.path.isfile(compiled.depends) or _add_dependencies(compiled.depends, note[0])
 
 
 def _add_dependencies(path: str, files: "Sequence[str]") -> bool:
@@ -191,10 +204,7 @@ def read_note(config: str) -> "tuple[list[str], list[bytes]] | None":
     if not path:
         return None
     try:
-        if not _is_own(os.stat(os.path.dirname(path))):
-            return None
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            parts = file.read().split(b"\0") if _is_own(os.fstat(file.fileno())) else []
+        parts = read_own(path).split(b"\0")
         head, state, profile, count = map(os.fsdecode, parts[:4])
         end = 4 + int(count)
     except (OSError, ValueError):
@@ -202,6 +212,14 @@ def read_note(config: str) -> "tuple[list[str], list[bytes]] | None":
     if head != HEAD or not state or state != _state(config, profile):
         return None
     return [os.fsdecode(part) for part in parts[4:end]], parts[end:]
+
+
+def read_own(path: str) -> bytes:
+    """Return the contents of a file of this user's cache; none if somebody else could write there. Raises: OSError."""
+    if not _is_own(os.stat(os.path.dirname(path))):
+        return b""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        return file.read() if _is_own(os.fstat(file.fileno())) else b""
 
 
 def _is_own(status: os.stat_result) -> bool:
@@ -223,16 +241,17 @@ def note_path(config: str) -> str:
     Its name is the file's path modulo a prime, for want of the imports that a digest needs: where two paths have the
     same one, the notes replace each other, since each says whose it is.
     """
+    root = cache_root()
+    number = int.from_bytes(os.fsencode(os.path.abspath(config)), "big") % ((1 << 127) - 1)
+    return os.path.join(root, "launch", f"{number:032x}") if root else ""
+
+
+def cache_root() -> str:
+    """Return the folder of the user's cache, as files/store.py does; "" without one."""
     named, base = os.environ.get(_VARIABLE, ""), os.environ.get("XDG_CACHE_HOME", "")
     home = os.environ.get("HOME", "")
     if named.lower() in _OFF:
         return ""
-    if not named:
-        if os.path.isabs(base):
-            named = os.path.join(base, "mavcg")
-        elif os.path.isabs(home):
-            named = os.path.join(home, ".cache", "mavcg")
-        else:
-            return ""
-    number = int.from_bytes(os.fsencode(os.path.abspath(config)), "big") % ((1 << 127) - 1)
-    return os.path.join(named, "launch", f"{number:032x}")
+    if not named and os.path.isabs(base):
+        return os.path.join(base, "mavcg")
+    return named or (os.path.join(home, ".cache", "mavcg") if os.path.isabs(home) else "")

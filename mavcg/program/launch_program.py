@@ -11,7 +11,7 @@ from pathlib import Path
 from mavcg.files.child_python import python_command
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.whole_file import put_in_place
-from mavcg.program import cold_launch
+from mavcg.program import cold_launch, kept_object
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
@@ -46,11 +46,20 @@ def header(mavcg: Sequence[str]) -> str:
         "ALONE": cold_launch.ALONE,
         "BEGIN": cold_launch.BEGIN,
         "NOT": cold_launch.NOT,
+        "ENVIRONMENT": kept_object.ENVIRONMENT,
+        "NEVER_WITH": kept_object.NEVER_WITH,
     }
     lines = [
         f"static const char *const {name}[] = {{{', '.join(map(_c_text, words))}, 0}};" for name, words in lists.items()
     ]
-    lines += [f"#define CONFIG_NAME {_c_text(cold_launch.FILE_NAME)}", f"#define NOTE_HEAD {_c_text(cold_launch.HEAD)}"]
+    names = {
+        "CONFIG_NAME": cold_launch.FILE_NAME,
+        "NOTE_HEAD": cold_launch.HEAD,
+        "KEPT_HEAD": kept_object.HEAD,
+        "KEPT_FOLDER": kept_object.FOLDER,
+        "BOOT": kept_object.BOOT,
+    }
+    lines += [f"#define {name} {_c_text(text)}" for name, text in names.items()]
     return "\n".join([*lines, f"#define MAVCG {', '.join(map(_c_text, mavcg))}"]) + "\n"
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -31,6 +31,23 @@ _CODE_FLAGS = re.compile(
 )
 
 
+@dataclass(frozen=True)
+class BuiltObject:
+    """The result of building a unit with versions.
+
+    message: about versions. inputs: absolute paths of the sources and headers of an object with versions; () if there
+    is none, or not all of them are known.
+    """
+
+    message: str
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def kept_message(self) -> str:
+        """The message for an object that is found in the cache."""
+        return re.sub(r"[\d.]+ s of CPU time", "from the cache", self.message)
+
+
 def build_object(
     unit: CompileUnit,
     file: BuildFile,
@@ -39,12 +56,12 @@ def build_object(
     names: Sequence[str],
     lto: Lto | None,
     once: PlainAssembly | None,
-) -> str | None:
+) -> BuiltObject | None:
     """Build a unit with versions, and put the object in place of the compiler's if a function has a dispatcher.
 
     names: linkage names of the hot functions that the compiler's object defines. once: assembly by the unit's own
     compiler, if it was compiled once.
-    Returns: a message about the result; None for a unit of another architecture than the cores'.
+    Returns: None for a unit of another architecture than the cores'.
     Raises: MavcgError if no function can have versions.
     """
     assert unit.output is not None
@@ -78,10 +95,11 @@ def build_object(
             put_in_place(versioned_object, unit.output.resolve())
             log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])
             notes = [*result.notes, *own_notes(result, unit, own, why_whole)]
-            return build_line(result, [f"note: {note}" for note in notes])
+            inputs = result.inputs if own is None else (*result.inputs, *own.inputs) if own.inputs else ()
+            return BuiltObject(build_line(result, [f"note: {note}" for note in notes]), inputs)
     if not any(module.choices for module in result.modules):
         raise MavcgError(build_line(result).replace(":\n", ": ", 1).replace("\n", "; "))
-    return build_line(result, ["the compiler's own object stays"])
+    return BuiltObject(build_line(result, ["the compiler's own object stays"]))
 
 
 def target_of_unit(unit: CompileUnit) -> Target:

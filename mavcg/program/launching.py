@@ -22,6 +22,7 @@ from mavcg.text.terminal import say
 
 if TYPE_CHECKING:
     from mavcg.program.hot_symbols import HotSymbol
+    from mavcg.program.launched_object import BuiltObject
     from mavcg.program.sources.compile_commands import CompileUnit
     from mavcg.program.sources.to_assembly import PlainAssembly
 
@@ -37,11 +38,13 @@ class LaunchOptions:
         config: path of the mavcg.toml; None for the nearest one above the source.
         strict: True to fail the build if an object should have versions and has none.
         max_growth: bound on the growth of each file's code, in percent; None for that of the mavcg.toml.
+        key: of the object in the cache of kept_object.py; "" if it is not to be kept.
     """
 
     config: Path | None
     strict: bool = False
     max_growth: float | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,21 @@ def _version_object_of(unit: "CompileUnit", options: LaunchOptions, once: "Plain
     if depends is not None:
         add_dependencies(depends, _files_of(config, file))
     leave_note(config, file)
-    return _version_unit(unit, file, config.parent, once)
+    built = _version_unit(unit, file, config.parent, once)
+    if built is not None and built.inputs and options.key:
+        _keep(options.key, unit, config, file, built)
+    return built.message if built else None
+
+
+def _keep(key: str, unit: "CompileUnit", config: Path, file: BuildFile, built: "BuiltObject") -> None:
+    """Keep an object with versions for the next command that would make it."""
+    from mavcg.program.kept_object import keep_object
+    from mavcg.program.made_with import files_of_mavcg, programs
+
+    assert unit.output is not None
+    made_with = [*_files_of(config, file), *programs(unit.compiler, (file.compiler or "").split()), *files_of_mavcg()]
+    paths = [str(path.absolute()) for path in made_with]
+    keep_object(key, str(unit.output), built.kept_message, built.inputs, paths, file.board == "host")
 
 
 def leave_note(config: Path, file: BuildFile) -> None:
@@ -203,7 +220,7 @@ def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> 
 
 def _version_unit(
     unit: "CompileUnit", file: BuildFile, folder: Path, once: "PlainAssembly | None" = None
-) -> str | None:
+) -> "BuiltObject | None":
     """Make a unit's object again with versions, if it defines a hot function."""
     from mavcg.program.hot_symbols import may_define
     from mavcg.program.lto import is_bitcode, lto_of

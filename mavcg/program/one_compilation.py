@@ -7,7 +7,7 @@ of the command as it was given.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -15,6 +15,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.program.depfile import dependency_file
 from mavcg.program.sources.arguments import words
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
+from mavcg.program.sources.dependencies import files_in_rule
 from mavcg.program.sources.to_assembly import (
     DROPPED,
     DROPPED_STARTS,
@@ -85,16 +86,24 @@ def compile_once(
     if flags is None:
         return None
     with scratch_folder("mavcg-") as folder:
-        options = assembly_options(folder, clones=True)
+        options = assembly_options(folder, clones=True, depends=dependency_file(unit) is None)
         if run([*unit.compiler, *flags, *options]):
             raise NotAtOnce(shown=True)
         try:
-            own = read_assembly(unit, folder)
+            own = _with_inputs(read_assembly(unit, folder), unit)
             own.assemble(own.text, folder / "plain.o")
             unit.output.write_bytes((folder / "plain.o").read_bytes())
         except Exception as error:  # whatever it is, the build wants its object
             raise NotAtOnce(shown=False) from error
     return OnceCompiled(unit, own)
+
+
+def _with_inputs(own: PlainAssembly, unit: CompileUnit) -> PlainAssembly:
+    """Return assembly with the files that gcc read, from the build's own dependency file if that names all of them."""
+    depends = dependency_file(unit)
+    if depends is None or any(word.name == "-MMD" for word in words(unit.flags)):
+        return own
+    return replace(own, inputs=files_in_rule(depends, unit.directory))
 
 
 def _flags(unit: CompileUnit) -> list[str] | None:

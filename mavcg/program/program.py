@@ -86,6 +86,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         symbols,
         time.monotonic() - started,
         _cpu_seconds() - cpu_started,
+        tuple(path for module in modules for path in module.inputs),
     )
 
 

@@ -168,16 +168,21 @@ static const char *value_of(const char *name) {
     return value ? value : "";
 }
 
-static char *note_path(const char *config) {
+// The folder of the user's cache; NULL without one.
+static char *cache_root(void) {
     const char *named = value_of("MAVCG_CACHE"), *base = value_of("XDG_CACHE_HOME"), *home = value_of("HOME");
     const char *const off[] = {"off", "0", "no"};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
         if (!strcasecmp(named, off[i])) return NULL;
-    if (!*named) {
-        if (*base != '/' && *home != '/') return NULL;
-        named = *base == '/' ? joined(base, base[strlen(base) - 1] == '/' ? "" : "/", "mavcg")
-                             : joined(home, home[strlen(home) - 1] == '/' ? "" : "/", ".cache/mavcg");
-    }
+    if (*named) return joined(named, "", "");
+    if (*base != '/' && *home != '/') return NULL;
+    return *base == '/' ? joined(base, base[strlen(base) - 1] == '/' ? "" : "/", "mavcg")
+                        : joined(home, home[strlen(home) - 1] == '/' ? "" : "/", ".cache/mavcg");
+}
+
+static char *note_path(const char *config) {
+    char *root = cache_root();
+    if (!root) return NULL;
     unsigned __int128 prime = ((unsigned __int128)1 << 127) - 1, number = 0;
     for (const char *byte = config; *byte; byte++) {
         unsigned __int128 high = number >> 119; // 256 number = 2^127 high + the rest, and 2^127 is 1
@@ -186,7 +191,7 @@ static char *note_path(const char *config) {
     }
     char name[33];
     snprintf(name, sizeof name, "%016llx%016llx", (unsigned long long)(number >> 64), (unsigned long long)number);
-    return joined(named, named[strlen(named) - 1] == '/' ? "launch/" : "/launch/", name);
+    return joined(root, root[strlen(root) - 1] == '/' ? "launch/" : "/launch/", name);
 }
 
 static int is_own(const struct stat *status) { return status->st_uid == geteuid() && !(status->st_mode & 022); }
@@ -311,6 +316,8 @@ static int add_dependencies(const char *path, const Note *note) {
     return good;
 }
 
+#include "kept_object.h"
+
 static volatile sig_atomic_t compiler;
 
 static void pass_on(int number) {
@@ -385,13 +392,23 @@ int main(int count, char **arguments) {
     if (!*command || !plain_command(command, &compiled)) return launch(count, arguments, 0);
     config = config && *config ? absolute(config) : config_of(&compiled);
     if (!config || !read_note(config, &note)) return launch(count, arguments, 0);
-    if (!strcmp(suffix_of(compiled.source), ".c") &&
-        (!read_file(compiled.source, 0, 0, &text) || has_a_word(&text, &note)))
-        return launch(count, arguments, 0);
+    Kept kept;
+    char key[HEX_BYTES];
+    int has_key = object_key(command, config, key), found = 0;
+    if (!strcmp(suffix_of(compiled.source), ".c")) { // only an object from the cache needs the compiler's own
+        if (!read_file(compiled.source, 0, 0, &text)) return launch(count, arguments, 0);
+        if (has_a_word(&text, &note) && !(found = has_key && find_object(key, &kept)))
+            return launch(count, arguments, 0);
+    }
     int status = run_compiler(command);
     if (status > 0) return status;
     if (status < 0) return launch(count, arguments, 0);
-    if (!read_file(compiled.output, 0, 0, &text) || has_a_word(&text, &note)) return launch(count, arguments, 1);
+    if (!read_file(compiled.output, 0, 0, &text)) return launch(count, arguments, 1);
+    int is_hot = has_a_word(&text, &note);
+    if (is_hot && !found && !(has_key && find_object(key, &kept))) return launch(count, arguments, 1);
     if (*compiled.depends && !add_dependencies(compiled.depends, &note)) return launch(count, arguments, 1);
+    if (!is_hot) return 0;
+    if (!put_object(&kept, compiled.output)) return launch(count, arguments, 1);
+    say_lines(kept.message);
     return 0;
 }

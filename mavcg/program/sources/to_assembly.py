@@ -10,6 +10,7 @@ from mavcg.errors import ToolError
 from mavcg.program.sources.arguments import words
 from mavcg.program.sources.command_line import TOOLCHAIN_OPTIONS
 from mavcg.program.sources.compile_commands import CompileUnit
+from mavcg.program.sources.dependencies import files_in_rule
 from mavcg.program.sources.headers import is_zig
 from mavcg.toolchain.zig import run_tool
 
@@ -48,6 +49,7 @@ class PlainAssembly:
         directory: the folder that the commands run in.
         plain: the object that gcc made in the program's build.
         inlined: (callee, caller) pairs of functions that were inlined, as gcc prints them.
+        inputs: absolute paths of the source and the headers that gcc read; () if not all are known.
     """
 
     text: str
@@ -55,6 +57,7 @@ class PlainAssembly:
     directory: Path
     plain: Path
     inlined: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[str, ...] = ()
 
     def assemble(self, text: str, out: Path) -> None:
         """Assemble a changed text of this file. Raises: ToolError."""
@@ -94,10 +97,14 @@ def compile_to_assembly(unit: CompileUnit, folder: Path, clones: bool) -> PlainA
     return read_assembly(unit, folder)
 
 
-def assembly_options(folder: Path, clones: bool) -> list[str]:
-    """Return the options with which gcc writes separable assembly, and what it inlined, for read_assembly."""
+def assembly_options(folder: Path, clones: bool, depends: bool = True) -> list[str]:
+    """Return the options with which gcc writes separable assembly, and what it inlined, for read_assembly.
+
+    depends: True to write the names of the files that it reads, too.
+    """
     report = f"-fopt-info-inline-optimized={folder / _REPORT}"
-    return [*SEPARABLE, *(() if clones else NO_CLONES), report, "-S", "-o", str(folder / _ASSEMBLY)]
+    read = ["-MD", "-MF", str(folder / _INPUTS)] if depends else []
+    return [*SEPARABLE, *(() if clones else NO_CLONES), report, *read, "-S", "-o", str(folder / _ASSEMBLY)]
 
 
 def read_assembly(unit: CompileUnit, folder: Path) -> PlainAssembly:
@@ -108,10 +115,11 @@ def read_assembly(unit: CompileUnit, folder: Path) -> PlainAssembly:
     text = text.replace(str(report), _REPORT)  # debug information lists the options: objects would differ by run
     inlined = _INLINED.findall(report.read_text(errors="replace")) if report.is_file() else []
     pairs = tuple(dict.fromkeys((a, b) for a, b in inlined))
-    return PlainAssembly(text, _assembler(unit), unit.directory, unit.output, pairs)
+    inputs = files_in_rule(folder / _INPUTS, unit.directory)
+    return PlainAssembly(text, _assembler(unit), unit.directory, unit.output, pairs, inputs)
 
 
-_ASSEMBLY, _REPORT = "plain.s", "inlined"  # names of files
+_ASSEMBLY, _REPORT, _INPUTS = "plain.s", "inlined", "inputs"  # names of files
 _INLINED = re.compile(r"[Ii]nlin\w+ (.+?)/\d+ into (.+?)/\d+", re.MULTILINE)
 
 

@@ -10,6 +10,7 @@ from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.program.sources.command_line import IrCommand, translate
 from mavcg.program.sources.compile_commands import CompileUnit
+from mavcg.program.sources.dependencies import files_in_rule
 from mavcg.program.sources.headers import Headers, find_headers, is_zig, machine_matches, machine_of
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import protection_flags, run_tool, zig_command
@@ -58,6 +59,7 @@ class IrModule:
         source: the file that it was compiled from.
         notes: messages about options that were left out.
         opt_level: the program's own -O level ("0", "1", "2", "3", "s", "z", "g", "fast"); None if unknown (--ir).
+        inputs: absolute paths of the source and the headers that it includes; () if unknown (--ir).
         foreign_openmp: True if it has OpenMP regions, which call LLVM's library, but the program links gcc's.
     """
 
@@ -66,6 +68,7 @@ class IrModule:
     notes: tuple[str, ...] = ()
     opt_level: str | None = None
     foreign_openmp: bool = False
+    inputs: tuple[str, ...] = ()
 
 
 def compile_to_ir(
@@ -86,18 +89,19 @@ def compile_to_ir(
         raise MavcgError(f"{unit.source}: its compile directory {unit.directory} is not there; build the program again")
     clang, before, header_notes = _driver(unit, command, target, compiler)
     with scratch_folder("mavcg-") as folder:
-        output = Path(folder, "unit.ll")
+        output, included = Path(folder, "unit.ll"), Path(folder, "unit.d")
         fixed = ["-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm", "-x", unit.language]
-        fixed += [unit.source_as_written, "-o", str(output)]
+        fixed += [unit.source_as_written, "-o", str(output), "-MD", "-MF", str(included)]
         try:
             options = (*protection_flags(target), *command.options)  # the program's own options follow and override
             refused = _run_dropping_refused(clang, options, [*before, *fixed], unit.directory, action)
         except ToolError as error:  # a left-out option may be the cause
             raise ToolError("\n  note: ".join([str(error), *command.notes, *header_notes])) from error
         text = output.read_text(encoding="utf-8", errors="surrogateescape")
+        inputs = files_in_rule(included, unit.directory)
     dropped = [f"{option}: {compiler.name} does not take it; left out" for option in refused]
     notes = (*command.notes, *header_notes, *dropped)
-    return IrModule(text, unit.source, notes, command.opt_level, _has_foreign_openmp(text, unit))
+    return IrModule(text, unit.source, notes, command.opt_level, _has_foreign_openmp(text, unit), inputs)
 
 
 def _driver(

@@ -254,9 +254,9 @@ def test_a_profile_says_what_is_hot_and_is_ranked_once(
 
     with monkeypatch.context() as patched:
         patched.setattr("mavcg.program.request.profile_hot", lambda *_: pytest.fail("ranked again"))
-        assert "dot (generic" in launch(mavcg, "gcc", "-c", "hot.c").stderr
+        assert "dot (generic" in launch(mavcg, "gcc", "-DA", "-c", "hot.c").stderr
     remembered[0].write_text("[{")  # a garbled one is made again
-    assert "is a damaged entry of the cache; it is made again" in launch(mavcg, "gcc", "-c", "hot.c").stderr
+    assert "is a damaged entry of the cache; it is made again" in launch(mavcg, "gcc", "-DB", "-c", "hot.c").stderr
     assert b'"dot"' in remembered[0].read_bytes()
 
 

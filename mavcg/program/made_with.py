@@ -1,0 +1,28 @@
+"""Names the files of mavcg and of the compilers on which a build's result depends, beside its inputs."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import mavcg.profiles
+import mavcg.runtime
+from mavcg.toolchain.zig import zig_program
+
+_PACKAGES = ("mavcg", "llvmlite")
+
+
+def programs(*commands: Sequence[str]) -> list[Path]:
+    """Return the files of the programs that begin these commands, and of ziglang's compiler."""
+    found = [shutil.which(command[0]) for command in commands if command]
+    return [*(Path(path) for path in found if path), Path(zig_program())]
+
+
+def files_of_mavcg() -> list[Path]:
+    """Return the files of the modules that are imported now, of LLVM, and what builds read: facts, the selector's C."""
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in _PACKAGES]
+    imported = [Path(file) for module in modules if (file := getattr(module, "__file__", None))]
+    library = [path for module in imported if module.name == "ffi.py" for path in module.parent.glob("libllvmlite*")]
+    facts = [path for folder in mavcg.profiles.__path__ for path in Path(folder).rglob("*.toml")]
+    sources = [path for folder in mavcg.runtime.__path__ for path in Path(folder, "csrc").iterdir()]
+    return [*imported, *library, *sorted(facts), *sorted(sources)]
