@@ -7,7 +7,7 @@ from functools import partial
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.runtime.needs import X86_BASE, llvm_needs, tile_extensions, x86_needs
-from mavcg.specs.kernel import BF16_PAIR_TERMS, BF16_TERMS, Machine, Packing
+from mavcg.specs.kernel import BF16_PAIR_TERMS, BF16_TERMS, BF16_TILE_TERMS, Machine, Packing
 from mavcg.toolchain.target import Target, default_target
 
 # (word, bit) of CPUID, as in runtime/csrc/x86_needs.h.
@@ -31,18 +31,26 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
 
     Panels have the width of the longest f32 vector on x86, and of two NEON registers on AArch64. The 8-bit weights of a
     sum may lie in groups of eight terms if at least half of the cores multiply matrices of them: dot products of the
-    other versions then unpack what they load. The bf16 weights lie in groups if all cores multiply pairs, or matrices,
-    of bf16: a core without the instruction takes others for the same bits, which is left to the generic version.
+    other versions then unpack what they load. The bf16 weights lie in groups if all cores multiply pairs,
+    matrices or tiles of bf16: a core without the instruction takes others for the same bits, which is left to the
+    generic version.
     """
     named = [machine for machine in machines if machine.name != GENERIC]
     matrix = [machine.matrix_product for machine in named]
-    of_bf16 = bool(named) and all(machine.bf16_dot for machine in named)
-    at_once = BF16_PAIR_TERMS if target.arch == "x86_64" else BF16_TERMS
     return Packing(
         16 if target.arch == "x86_64" else 8,
         8 if matrix and 2 * sum(matrix) >= len(matrix) else 4,
-        at_once if of_bf16 else 1,
+        _bf16_terms(target, named) if named else 1,
     )
+
+
+def _bf16_terms(target: Target, named: Sequence[Machine]) -> int:
+    """Return the most terms of a bf16 sum that an instruction of all these machines takes at once."""
+    if all(machine.bf16_tiles for machine in named):
+        return BF16_TILE_TERMS
+    if all(machine.bf16_dot for machine in named):
+        return BF16_PAIR_TERMS if target.arch == "x86_64" else BF16_TERMS
+    return 1
 
 
 def block_of(machine: Machine) -> int:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import half_of_pairs
-from mavcg.kernels.builder.emit import F64, I32, I64, call_intrinsic, const, fma, lanes_of, vector
+from mavcg.kernels.builder.emit import F64, I32, I64, PTR, call_intrinsic, const, fma, lanes_of, vector
 from mavcg.kernels.builder.lanes import shuffle
 from mavcg.specs.kernel import Machine
 
@@ -52,6 +52,7 @@ def flushed_subnormals(b: ir.IRBuilder) -> Iterator[None]:
     LLVM moves no load or store across the two changes of MXCSR, so arithmetic on loaded numbers stays between them.
     """
     own, flushing = b.alloca(I32, name="own_mode"), b.alloca(I32, name="flushing_mode")
+    own.type = flushing.type = PTR  # llvmlite gives them types of their own
     b.store(const(_FLUSHING, I32), flushing)
     call_intrinsic(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), own)
     call_intrinsic(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), flushing)

@@ -18,7 +18,17 @@ from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling, short_tile
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
-from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.gemm.tile import (
+    F32_BYTES,
+    Part,
+    Pointers,
+    RegisterTile,
+    Sum,
+    WeightLayout,
+    in_blocks,
+    packed_terms,
+)
+from mavcg.kernels.gemm.tile_products import tile_rows
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
 
@@ -59,7 +69,7 @@ class Blocks(RowsOfWork[Conv2d]):
         k = self.total.length * self.term_bytes
         if spec.packed:
             ahead = macro.prefetch_distance_bytes or 0
-            panel, item = spec.lanes * self.term_bytes, self.term_bytes
+            panel, item = spec.lanes * self.term_bytes, spec.weight_item_bytes * packed_terms(spec.terms)
             self.weights = WeightLayout(panel, item, k * spec.lanes, spec.lanes, True, ahead, dtype, spec.stored)
         else:
             self.weights = WeightLayout(self.item, k, k * spec.lanes, spec.lanes, False, dtype=dtype)
@@ -270,7 +280,9 @@ class Blocks(RowsOfWork[Conv2d]):
                 out=address(b, at.out, scale_index(b, pixel, steps[1])),
                 residual=address(b, at.residual, scale_index(b, pixel, steps[2])) if at.residual is not None else None,
             )
-            chunk.emit(RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes), pointers)
+            rows = tile_rows(spec.run_pixels) if in_blocks(spec.product_type) else 0
+            shape = RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes, rows)
+            chunk.emit(shape, pointers)
 
         if isinstance(self.columns, int):
             repeat_tiles(b, chunk.tiling.widths.tiles, tile, "pixel")

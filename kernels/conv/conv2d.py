@@ -25,7 +25,15 @@ from mavcg.kernels.conv.part_loops import ChannelRun, block_channels, check_part
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.conv.tiling import conv2d_registers, plain_macro, register_tiling
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
-from mavcg.kernels.gemm.tile import BF16_PAIRS, packed_depthwise, packed_filters
+from mavcg.kernels.gemm.tile import (
+    BF16_PAIRS,
+    LEAST_BLOCK_TERMS,
+    in_blocks,
+    packed_depthwise,
+    packed_filters,
+    packed_terms,
+)
+from mavcg.kernels.gemm.tile_products import tiles_of_kernel
 from mavcg.kernels.tensor.plain_product import plain_conv2d
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
@@ -41,7 +49,10 @@ def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroT
     macro = macro or plain_macro(spec)
     check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
-    with flushed_subnormals(b) if spec.product_type == BF16_PAIRS else nullcontext():
+    flushes = spec.product_type == BF16_PAIRS or in_blocks(spec.product_type)
+    tiled = machine.bf16_tiles and in_blocks(spec.product_type)
+    mode = flushed_subnormals(b) if flushes else nullcontext()
+    with mode, tiles_of_kernel(b, spec.run_pixels, spec.terms) if tiled else nullcontext():
         _Conv2dEmitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
     b.ret_void()
     return function
@@ -155,15 +166,27 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         return (_depthwise_step(node, graph, views),)
     groups = node.attr("groups")
     constant, stored = w in graph.constants, node.attr("weights")
-    terms = kept_terms(x.dtype, shape[3], packing)
-    packed = packed_filters(w, shape, groups, packing.lanes, x.dtype, stored, terms) if constant else None
+    terms = step_terms_of(x.dtype, shape[3], views[node.output], packing) if constant else 1
+    packing_of = (groups, packing.lanes, x.dtype, stored, packed_terms(terms))
+    packed = packed_filters(w, shape, *packing_of) if constant else None
     window = Window((shape[1], shape[2]), tuple(node.attr("stride")), tuple(node.attr("dilation")), groups)
-    return conv_step(node, x, views[node.output], window, views, packing, packed)
+    return conv_step(node, x, views[node.output], window, views, packing, packed, terms)
 
 
-def kept_terms(dtype: str, channels: int, packing: Packing) -> int:
-    """Return the neighbouring terms that the packed weights of a channel keep together. channels: inputs of a group."""
-    return packing.bf16_terms if dtype == "bf16" and channels % packing.bf16_terms == 0 else 1
+FEWEST_TILED_PIXELS = 4  # of which a product of tile registers takes as long as of nine: fewer wait for their weights
+
+
+def step_terms_of(dtype: str, channels: int, out: View, packing: Packing) -> int:
+    """Return the neighbouring terms of a step of sums with packed weights. channels: of a group. out: N, H, W, C.
+
+    Blocks for tile registers are as long as whole blocks of the channels can be, and even; other sums are widened.
+    """
+    most = packing.bf16_terms
+    if dtype != "bf16" or most < LEAST_BLOCK_TERMS:
+        return most if dtype == "bf16" and channels % most == 0 else 1
+    if not out.elements or out.elements // out.shape[3] < FEWEST_TILED_PIXELS:
+        return 1
+    return next((terms for terms in range(most, LEAST_BLOCK_TERMS - 1, -2) if channels % terms == 0), 1)
 
 
 def check_bias(node: Node, views: Mapping[str, View]) -> None:
@@ -210,10 +233,12 @@ def conv_step(
     views: Mapping[str, View],
     packing: Packing,
     weights: PackedConstant | None,
+    terms: int = 1,
 ) -> tuple[Step, ...]:
     """Return the step of a node with inputs x, weights, bias?, residual?; x and out are given as N, H, W, C images.
 
-    weights: recipe of the constant packed in panels; None: weights are computed at run time and are not packed.
+    weights: recipe of the constant packed in panels; None: weights are computed at run time and are not packed. terms:
+    of a step of sums.
     """
     bias, residual = (*node.inputs[2:], "", "")[:2]
     spec = Conv2d(
@@ -230,7 +255,7 @@ def conv_step(
         node.attr("act"),
         tuple(node.attr("act_args")),
         node.attr("weights") if weights is not None else "",
-        kept_terms(x.dtype, x.shape[3] // window.groups, packing) if weights is not None else 1,
+        terms,
     )
     if spec.kernel == spec.stride == (1, 1):
         x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)

@@ -5,9 +5,9 @@ from math import prod
 from typing import TypeAlias
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, kept_terms
+from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, step_terms_of
 from mavcg.kernels.conv.unpacked_matmul import MatMul, emit_matmul, matmul_registers
-from mavcg.kernels.gemm.tile import packed_matrix
+from mavcg.kernels.gemm.tile import packed_matrix, packed_terms
 from mavcg.kernels.tensor.plain_product import plain_matmul
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.sums_of_products import Window
@@ -31,10 +31,12 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     if constant is not None and constant.ndim == 2 and all(view is not None for view in images.values()):
         rows, columns = constant.shape
         transposed, stored = bool(node.attr("transpose_b")), node.attr("weights")
-        terms = kept_terms(out.dtype, columns if transposed else rows, packing)
-        weights = packed_matrix(right, (rows, columns), transposed, packing.lanes, out.dtype, stored, terms)
         seen = {**views, **{name: view for name, view in images.items() if view is not None}}
-        return conv_step(node, seen[node.inputs[0]], seen[node.output], Window(), seen, packing, weights)
+        image = seen[node.output]
+        terms = step_terms_of(out.dtype, columns if transposed else rows, image, packing)
+        packing_of = (transposed, packing.lanes, out.dtype, stored, packed_terms(terms))
+        weights = packed_matrix(right, (rows, columns), *packing_of)
+        return conv_step(node, seen[node.inputs[0]], image, Window(), seen, packing, weights, terms)
     return _lower_unpacked(node, a, views[right], out, views)
 
 

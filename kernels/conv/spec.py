@@ -137,9 +137,10 @@ class Conv2d(Convolution):
     x, out, residual: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height,
     width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
     [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16 or bf16
-    for f32, which are widened when they are loaded. terms: neighbouring terms that a packed channel keeps together; 2
-    for bf16 that is multiplied in pairs, 4 in matrices. free_rows: as in Convolution. words: lengths and strides of the
-    images' height and width that a run sets. Operands: x, weights, out, bias?, residual?, words.
+    for f32, which are widened when they are loaded. terms: neighbouring terms of a step: of bf16 2 in pairs, 4 in
+    matrices, 16 to 32 in blocks; packed weights keep them together, of blocks each two. free_rows: as in Convolution.
+    words: lengths and strides of the images' height and width that a run sets. Operands: x, weights, out, bias?,
+    residual?, words.
     A row of work is a row of output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
@@ -172,7 +173,7 @@ class Conv2d(Convolution):
 
     @property
     def product_type(self) -> str:
-        """Type of products: that of x, or BF16_PAIRS or BF16_MATRIX."""
+        """Type of products: that of x, or of pairs, matrices or blocks of bf16."""
         return product_type(self.x.dtype, self.terms)
 
     @property
@@ -227,7 +228,7 @@ class Conv2d(Convolution):
 def conv_sum(spec: Conv2d) -> Sum:
     """Return the loops of a sum: rows of taps, taps, input channels; contiguous ones are merged into one level.
 
-    A term of products of pairs is two bf16, of products of matrices four.
+    A term of products of pairs, matrices or blocks is several bf16.
     """
     (_, row, col, _), size = spec.x.strides, spec.item_bytes
     step = size * spec.terms

@@ -5,7 +5,8 @@ from math import gcd
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.gemm.loop_shape import vector_lanes
-from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of
+from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, most_vectors, tiling_of
+from mavcg.kernels.gemm.tile import in_blocks
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile
 
@@ -34,8 +35,8 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
     With 1024 channels all pixels of an image map to the same sets: on a Zen 4 tiles of 13 pixels took 1.13 times as
     long as tiles of 6, and tiles of 26 four times as long.
     """
-    if machine.arch != "x86_64":
-        return None
+    if machine.arch != "x86_64" or (machine.bf16_tiles and in_blocks(spec.product_type)):
+        return None  # a line of a tile register's row is read as a whole
     along = 0 if spec.single_pixels else 1
     pitch = spec.x.strides[1 + along] * spec.stride[along] * spec.item_bytes
     return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
@@ -54,6 +55,7 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
     terms = min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
     dtype = spec.product_type
     lanes, most = vector_lanes(machine, dtype), uncrowded_pixels(spec, machine)
+    tiled = machine.bf16_tiles and in_blocks(dtype)
 
     def tiling(pixels: int) -> RegisterTiling:
         if not spec.packed:
@@ -61,12 +63,13 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
         vectors, panel = -(-channels // lanes), max(1, spec.lanes // lanes)
         if macro.nr is not None:
             whole = max(1, macro.nr // (panel * lanes)) * panel
+            whole = min(whole, most_vectors(machine, pixels, dtype)) if tiled else whole
             return tiling_of(machine, pixels, vectors, min(vectors, whole), terms, most, dtype)
         return choose(machine, pixels, vectors, terms, panel, most, dtype)
 
     by_row = tiling(spec.run_pixels)
     whole = macro.parts == 1 and (macro.mc is None or macro.mc >= spec.pixel_rows)
-    if spec.by_channels and spec.pixel_rows > 1 and whole:
+    if spec.by_channels and spec.pixel_rows > 1 and whole and not tiled:  # tile registers' rows are evenly spaced
         crossing = tiling(spec.pixel_rows * spec.out.shape[2])
         if crossing.cycles < CROSSING_GAIN * by_row.cycles * spec.pixel_rows:
             return crossing, True

@@ -5,7 +5,7 @@ place, weights are packed or not. Prologue and epilogue compute in f32 whatever 
 operands are widened, and a result is rounded once, at its store. Products of bf16 are those of their widened factors.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -203,7 +203,7 @@ class Ends:
         for (p, v), value in zip(self.positions(), results, strict=True):
             store_vector(self.b, value, self.out(p, v), self.used[v])
 
-    def finish(self, results: Values, activate: Callable[[Value], Value]) -> None:
+    def finish(self, results: Iterable[Value], activate: Callable[[Value], Value]) -> None:
         """Add the residual, apply the activation, and store. activate: f32 lanes -> lanes of the output."""
         b, at = self.b, self.at
         for (p, v), value in zip(self.positions(), results, strict=True):

@@ -42,9 +42,8 @@ class MatrixProducts:
         """The emitter of the tile's terms."""
         return ProductLoop(self.b, self.tile, self.pixel_pairs, self.channel_pairs, self.multiply_add)
 
-    @property
-    def zeros(self) -> Values:
-        """Initial values of the sums."""
+    def begin(self) -> Values:
+        """Return the initial values of the sums."""
         return (ir.Constant(vector(F32, LANES), [0.0] * LANES),) * (self.tile.rows * self.tile.columns)
 
     def run(

@@ -7,11 +7,11 @@ Multiplication".
 A long f32 sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms; their
 partial sums lie in the output. f16 terms are added in f16 within short blocks, and the blocks in f32
 (sum_blocks.py), in registers: f16 outputs hold no partial sums. bf16 terms are widened to f32 and added as f32 are,
-without blocks, or multiplied in pairs (pair_products.py); by matrices they are added from 0 on, and the bias to their
-sum (matrix_products.py).
+without blocks, or multiplied in pairs (pair_products.py); by matrices and by blocks they are added from 0 on, and the
+bias to their sum (matrix_products.py, tile_products.py).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -35,12 +35,14 @@ from mavcg.kernels.gemm.tile import (
     RegisterTile,
     Sum,
     WeightLayout,
+    in_blocks,
     tensor_type,
 )
+from mavcg.kernels.gemm.tile_products import BlockProducts, TileProducts, block_products
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
-Products: TypeAlias = FloatProducts | PairProducts | MatrixProducts
+Products: TypeAlias = FloatProducts | PairProducts | MatrixProducts | BlockProducts | TileProducts
 
 
 def emit_tile(
@@ -66,6 +68,8 @@ def emit_tile(
     products: Products
     if dtype == BF16_MATRIX:
         products = MatrixProducts(b, machine, weights, tile.in_offsets, tile.vectors)
+    elif in_blocks(dtype):
+        products = block_products(b, machine, weights, tile, counts)
     elif dtype == BF16_PAIRS:
         products = PairProducts(b, machine, weights, tile.in_offsets, counts)
     else:
@@ -86,7 +90,7 @@ def emit_tile(
         phi.add_incoming(initial_sum, initial_block)
         phi.add_incoming(partial_sum, partial_block)
         joined.append(phi)
-    results = micro.sums(total, tuple(joined))
+    results = tuple(micro.sums(total, tuple(joined)))
     with b.if_else(part.last) as (whole, partial):
         with whole:
             ends.finish(results, activate)
@@ -106,14 +110,15 @@ class _MicroKernel:
     products: Products
     total: Sum
 
-    def sums(self, total: Sum, start: Values) -> Values:
-        """Emit the loops over all terms and return the sums."""
+    def sums(self, total: Sum, start: Values) -> Iterable[Value]:
+        """Emit the loops over all terms and return the sums, some of them emitted one by one."""
         if self.weights.dtype == "f16":
             return fold_blocks(self.b, total, half_cut(total), start, self.add_half_block)
-        if isinstance(self.products, MatrixProducts):
-            sums = self.products.by_pixel(self.loops(total, SumPosition(self.at.inputs, const(0)), self.products.zeros))
-            return tuple(self.b.fadd(first, more, name="sum") for first, more in zip(start, sums, strict=True))
-        return self.loops(total, SumPosition(self.at.inputs, const(0)), start)
+        first = SumPosition(self.at.inputs, const(0))
+        if isinstance(self.products, FloatProducts | PairProducts):
+            return self.loops(total, first, start)
+        sums = self.products.by_pixel(self.loops(total, first, self.products.begin()))
+        return (self.b.fadd(bias, more, name="sum") for bias, more in zip(start, sums, strict=True))
 
     def add_half_block(self, block: SumBlock, sums: Values) -> Values:
         """Emit a block's sums in f16, and their addition to the f32 sums of the blocks before."""

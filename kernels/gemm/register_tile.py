@@ -21,7 +21,7 @@ from mavcg.kernels.gemm.loop_shape import (
     most_terms_at_once,
     unroll_factor,
 )
-from mavcg.kernels.gemm.tile import BF16_MATRIX, BF16_PAIRS
+from mavcg.kernels.gemm.tile import BF16_MATRIX, BF16_PAIRS, in_blocks, step_terms
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine
 
@@ -81,6 +81,19 @@ def short_tile(machine: Machine, vectors: int) -> int:
     return max(1, round(fit.fma_latency * fit.fma_per_cycle / vectors))
 
 
+# Of AMX's tile registers, of which a register tile has two by two, or one by four. A product of bf16 takes a cycle for
+# each row of inputs and no less than nine, whatever its other sizes; the load of a tile takes eight (measured on an
+# Emerald Rapids: 16.0, 9.6 and 8.9 cycles with 16, 8 and 4 rows, 8.4 a load; Intel, "64 and IA-32 Architectures
+# Optimization Reference Manual", chapter on AMX: 16 and 8).
+MOST_TILED_PIXELS, TILED_ROWS = 32, 16
+MOST_TILED_VECTORS, TILED_VECTORS = 4, 2
+LEAST_PRODUCT_CYCLES, LOAD_TILE_CYCLES = 9, 8
+
+
+def _uses_tiles(machine: Machine, dtype: str) -> bool:
+    return machine.bf16_tiles and in_blocks(dtype)
+
+
 # Pixels of f16 tiles: `fmla` by an f16 lane reads it from v0 to v15, and the next inputs are loaded beside these.
 MOST_F16_PIXELS = 12
 # Registers by which an in-order core's f16 loop is scheduled at one multiply-add a cycle, beside accumulators, inputs
@@ -94,6 +107,10 @@ def most_pixels(machine: Machine, vectors: int, dtype: str = "f32", terms: int =
 
     On in-order cores the f32 sums of a long f16 sum's blocks fit, too.
     """
+    if _uses_tiles(machine, dtype):
+        return MOST_TILED_PIXELS if vectors <= TILED_VECTORS else TILED_ROWS
+    if in_blocks(dtype):  # sums of even and of odd terms, weights and an input of either
+        return max(1, (machine.vector_registers - SPARE_OF_LLVM - 2 * vectors - 2) // (2 * vectors))
     if dtype == BF16_MATRIX:  # of pairs of pixels; of each vector two pairs of channels
         return max(1, 2 * ((machine.vector_registers - SPARE_OF_LLVM - 2 * vectors) // (2 * vectors + 1)))
     free = machine.vector_registers - vectors
@@ -119,6 +136,8 @@ def most_pixels(machine: Machine, vectors: int, dtype: str = "f32", terms: int =
 
 def most_vectors(machine: Machine, pixels: int, dtype: str = "f32", terms: int = 0) -> int:
     """Return the largest NV of tiles of at most `pixels` pixels."""
+    if _uses_tiles(machine, dtype):
+        return MOST_TILED_VECTORS if pixels <= TILED_ROWS else TILED_VECTORS
     if pixels == 1:
         return ONE_PIXEL_VECTORS
     return max(
@@ -151,9 +170,19 @@ def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: 
 
     terms: terms of the sum. chain: latencies of a multiply-add that a term waits for.
     """
+    if _uses_tiles(machine, dtype):
+        return _tiled_cycles(pixels, vectors)
     products, loads = _instructions(machine, pixels, vectors, terms, dtype)
     near, _ = _stream_cycles(machine, vectors, terms)
     return throughput_cycles(tile_rates(machine), products, loads, chain=chain) + near
+
+
+def _tiled_cycles(pixels: int, vectors: int) -> float:
+    """Return the modelled cycles of a block of terms by tile registers: products, and what else loads take."""
+    inputs = -(-pixels // TILED_ROWS)
+    products = max(LEAST_PRODUCT_CYCLES * inputs, pixels) * vectors
+    loads = LOAD_TILE_CYCLES * (inputs + vectors)
+    return max(products, loads) + loads / 8  # of two that are bound by products, the one that loads less
 
 
 def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype: str) -> tuple[float, float]:
@@ -170,6 +199,8 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
         pairs = -(-pixels // 2)
         return 2.0 * pairs * vectors + pixels // 2, 2 * vectors + pixels
     products = float(pixels * vectors)
+    if in_blocks(dtype):
+        return step_terms(dtype) * (pixels * vectors + pixels + vectors), step_terms(dtype) // 2 * (pixels + vectors)
     if dtype == BF16_PAIRS and not machine.bf16_dot:
         return 2.0 * (pixels * vectors + pixels + vectors), vectors + pixels
     loads = vectors + pixels / most_terms_at_once(machine, dtype)
@@ -189,6 +220,8 @@ StepCycles: TypeAlias = Callable[[Machine, int, int, int], float]
 def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int, dtype: str = "f32") -> float:
     """Return step_cycles where another thread takes half of the core's issue slots; the same on cores other than
     x86."""
+    if _uses_tiles(machine, dtype):
+        return _tiled_cycles(pixels, vectors)
     products, loads = _instructions(machine, pixels, vectors, terms, dtype)
     near, far = _stream_cycles(machine, vectors, terms)
     loop_instructions = LOOP_INSTRUCTIONS / unroll_factor(machine, terms, dtype)

@@ -73,8 +73,8 @@ class WeightLayout:
 
     offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is weight_bytes where vectors of channels are
     contiguous. padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no
-    prefetch. dtype: of the weights, the inputs and the outputs; of products of pairs or matrices BF16_PAIRS or
-    BF16_MATRIX, whose elements and terms are two or four bf16 each. stored: type of the weights in memory, if another:
+    prefetch. dtype: of the weights, the inputs and the outputs; of products of pairs, matrices or blocks that
+    of the products, whose elements and terms are several bf16 each. stored: type of the weights in memory, if another:
     f16 or bf16 for weights of f32, which are widened when they are loaded.
     """
 
@@ -108,7 +108,8 @@ class RegisterTile:
 
     in_offsets, out_offsets, residual_offsets: offset of each pixel in bytes, a constant or computed at run time. used:
     channels of the last vector. prefetch_next_inputs: prefetch the next tile's inputs, whose pixels follow at the same
-    distance. share_bytes: bytes of the next chunk's weights that are prefetched per term (Pointers.ahead).
+    distance. share_bytes: bytes of the next chunk's weights that are prefetched per term (Pointers.ahead). rows: pixels
+    of a tile register of inputs, where blocks of terms are multiplied by AMX; else 0.
     """
 
     in_offsets: tuple[int | Value, ...]
@@ -118,6 +119,7 @@ class RegisterTile:
     used: int
     prefetch_next_inputs: bool = False
     share_bytes: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,10 @@ class Pointers:
     ahead: Value | None = None
 
 
-# Types of products whose steps have several bf16 terms of each pixel and channel: pairs, and matrices of four.
+# Types of products whose steps have several bf16 terms of each pixel and channel: pairs, and matrices of four. Those of
+# 16 to 32, such as bf16x24, are blocks that a tile register's row holds.
 BF16_PAIRS, BF16_MATRIX = "bf16x2", "bf16x4"
+LEAST_BLOCK_TERMS = 16
 
 
 def product_type(dtype: str, terms: int) -> str:
@@ -148,6 +152,16 @@ def product_type(dtype: str, terms: int) -> str:
 def step_terms(dtype: str) -> int:
     """Return the terms of a step of a type of products."""
     return int(dtype.partition("x")[2] or 1)
+
+
+def in_blocks(dtype: str) -> bool:
+    """Return True for products of blocks of terms (tile_products.py)."""
+    return step_terms(dtype) >= LEAST_BLOCK_TERMS
+
+
+def packed_terms(terms: int) -> int:
+    """Return the neighbouring terms that a packed channel keeps together, for steps of so many terms: of blocks two."""
+    return terms if terms < LEAST_BLOCK_TERMS else 2
 
 
 def tensor_type(dtype: str) -> str:

@@ -64,7 +64,8 @@ def dense_view(tensor: TensorType) -> View:
     return View(tensor.dtype, tensor.shape, dense_strides(tensor.shape))
 
 
-BF16_PAIR_TERMS, BF16_TERMS = 2, 4  # of a bf16 sum that products of pairs, and of matrices, take at once
+# Terms of a bf16 sum that products of pairs, of matrices, and of tile registers' rows take at once.
+BF16_PAIR_TERMS, BF16_TERMS, BF16_TILE_TERMS = 2, 4, 32
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Packing:
     lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length. terms: most
     neighbouring terms of an 8-bit sum that the weights of a channel keep together: 4 for dot products, 8 for products
     of matrices. bf16_terms: the same of a bf16 sum: 2 for products of pairs, 4
-    for products of matrices, 1 where factors are widened to f32.
+    for products of matrices, 1 where factors are widened to f32; 32 for blocks of up to 32 terms, of which two lie
+    together.
     """
 
     lanes: int

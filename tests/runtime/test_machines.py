@@ -68,6 +68,8 @@ def test_weights_of_bf16_are_packed_in_pairs_if_all_cores_multiply_them_fast() -
 
     assert terms("znver4", "znver5") == 2
     assert terms("znver3", "znver4") == packing_for(X86).bf16_terms == 1
+    assert terms("sapphirerapids", "emeraldrapids", "graniterapids") == 32
+    assert terms("sapphirerapids", "znver4") == terms("sapphirerapids", "icelake-server") == 1
 
 
 def test_x86_machines_are_what_their_profiles_say() -> None:
