@@ -172,35 +172,41 @@ class _Block:
             lambda step: self._load(self.scratch.queries, step[1]),
             lambda total, element, query, *_: fma(b, element, query, total, "score"),
         )
-        initial = tuple(value for key in keys for value in self._masks(key))
+        initial = tuple(value for key in keys for value in (self._zeros() if spec.softcap else self._masks(key)))
         sums = products.run(spec.sizes[0], _UNROLL, steps, initial)
         largest = list(maxima)
         for number, key in enumerate(keys):
-            row = [self._cap_score(score) for score in sums[number * vectors : (number + 1) * vectors]]
+            row = list(sums[number * vectors : (number + 1) * vectors])
+            if spec.softcap:
+                row = self._cap_scores(row, key)
             seen = self._visible(key, row)
             for i, place in enumerate(self._vectors(self.scratch.scores, b.add(first, const(number)))):
                 store_vector(b, seen[i], place)
                 largest[i] = b.select(b.fcmp_ordered(">", seen[i], largest[i]), seen[i], largest[i])
         return tuple(largest)
 
+    def _zeros(self) -> list[Value]:
+        return [f32_splat(0.0, self.lanes.lanes)] * self.lanes.vectors
+
     def _masks(self, key: Value) -> list[Value]:
         """Return what the mask adds to the scores of a key of the block."""
         b, mask, dtype = self.b, self.spec.mask, self.spec.dtypes[1]
         if mask is None:
-            return [f32_splat(0.0, self.lanes.lanes)] * self.lanes.vectors
+            return self._zeros()
         if any(mask[1:3]):
             return self._load(self.scratch.mask, key)
         place = address(b, self.block.pointers["mask"], scale_index(b, key, mask[3] * DTYPES[dtype].itemsize))
         added = widen_half(b, load_vector(b, place, TYPES[dtype], name="mask"))
         return [splat(b, added, self.lanes.lanes)] * self.lanes.vectors
 
-    def _cap_score(self, score: Value) -> Value:
-        """Return a score within -softcap .. softcap."""
-        cap = self.spec.softcap
-        if not cap:
-            return score
-        inverse, most = f32_splat(1 / cap, self.lanes.lanes), f32_splat(cap, self.lanes.lanes)
-        return self.b.fmul(tanh(self.b, self.b.fmul(score, inverse)), most)
+    def _cap_scores(self, scores: Sequence[Value], key: Value) -> list[Value]:
+        """Return scores of a key within -softcap .. softcap, and what the mask adds to these."""
+        b, cap, lanes = self.b, self.spec.softcap, self.lanes.lanes
+        inverse, most = f32_splat(1 / cap, lanes), f32_splat(cap, lanes)
+        capped = [b.fmul(tanh(b, b.fmul(score, inverse)), most) for score in scores]
+        if self.spec.mask is None:
+            return capped
+        return [b.fadd(score, added) for score, added in zip(capped, self._masks(key), strict=True)]
 
     def _visible(self, key: Value, scores: Sequence[Value]) -> list[Value]:
         """Return the scores of a key, -inf for the queries that do not see it."""

@@ -33,7 +33,8 @@ class Attention(KernelSpec):
     elements. mask: strides of batch, head, token and key, 0 to broadcast; None: there is none. dtypes: of query, key,
     value and out, and of the mask. count: (bytes of a count, stride of batch); None: all keys. reserved: zeros. window:
     most keys that a causal query sees, its own the last; 0: all. softcap: scores become softcap * tanh(score /
-    softcap); 0: they stay. sink: True if each head of queries has the score of a further key, f32, that has no value.
+    softcap), to which the mask is added; 0: they stay. sink: True if each head of queries has the score of a further
+    key, f32, that has no value.
     zero_unseen: True if a query that sees no key gives 0, False if NaN. stored: the type of key and value, "i8",
     "uint4", of which strides are of bytes, or "float8e4m3fn" beside f32 queries; "": that of the query. words: numbers
     that a run sets, of tokens and keys, and strides of batches and heads. A row of work is a token's queries of one

@@ -25,8 +25,6 @@ def _attention(case: TypedNode) -> tuple[TensorType, ...]:
     case.at_least(0, "window")
     if case.attr("window") and not case.attr("causal"):
         raise case.fail("a window of keys that is not causal")
-    if case.attr("softcap") and case.maybe("mask") is not None:
-        raise case.fail("softcap with a mask")
     mask, count = case.maybe("mask"), case.maybe("count")
     if case.maybe("sink") is not None and case.type("sink", ("f32",)).shape != (heads,):
         raise case.fail(f"sink is {case.type('sink')} where f32[{heads}] is needed")

@@ -1,8 +1,8 @@
 """Handler of ONNX's Attention over caches that TensorScatter writes, of which a run reads the keys that count.
 
-Source: ONNX, operator Attention of opsets 23 and 24, and its reference implementation. So are heads that share keys,
-and scores with a soft cap, without a mask. Other forms are expanded by the standard's definition, which computes scores
-of all keys of a cache, and repeats shared ones.
+Source: ONNX, operator Attention of opsets 23 and 24, and its reference implementation, which adds a mask to capped
+scores. So are scores with a soft cap, and heads that share keys without a mask. Other forms are expanded by the
+standard's definition, which computes scores of all keys of a cache, and repeats shared ones.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ def attention(call: OnnxCall) -> Results | None:
     softcap = call.attr_float("softcap", 0.0)
     windows = [call.attr_int(f"{side}_window_size", -1) for side in ("left", "right")]
     given = any(value is not None for value in past) or any(call.required[1:]) or "softmax_precision" in call.attrs
-    direct = counts is not None or (mask is None and (softcap or _shares_keys(call)) and _sees_by_last(call))
-    if not direct or given or windows != [-1, -1] or (mask is not None and softcap):
+    direct = counts is not None or ((softcap or (mask is None and _shares_keys(call))) and _sees_by_last(call))
+    if not direct or given or windows != [-1, -1]:
         return None
     return _attend(call, counts, mask, softcap)
 

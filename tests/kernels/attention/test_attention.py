@@ -144,6 +144,15 @@ def test_halves(assert_node: AssertNode) -> None:
     assert_node("attention", (*halves, mask, None), scale=0.35, rtol=1e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1, 70), (1, 4, 9, 70)])
+def test_masks_are_added_to_capped_scores(assert_node: AssertNode, shape: tuple[int, ...]) -> None:
+    """One row for all queries, and one for each; keys that are hidden, and numbers far above the cap."""
+    query, key, value = parts(1, 9, 70, (4, 2), (8, 5))
+    mask = 4 * noise(*shape)
+    mask[..., 3::7] = -np.inf
+    assert_node("attention", (query, key, value, mask, None), scale=0.9, softcap=0.7, rtol=1e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize("more", [{"window": 1}, {"window": 70}, {"softcap": 0.7}])
 def test_windows_caps_and_caches(assert_node: AssertNode, more: dict[str, float]) -> None:
     """Caches with the heads before the keys; sequences of different lengths, of which one is shorter than a window."""

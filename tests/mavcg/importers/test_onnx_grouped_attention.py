@@ -255,14 +255,16 @@ def test_caches_of_a_windows_length_of_a_batch(tmp_path: Path) -> None:
         caches = assert_same(path, arrays, [kept_tokens(int(total), room, window) for total in keys], rows)
 
 
-def test_a_bias_of_any_length(tmp_path: Path) -> None:
-    """The bias is as long as the text, or as the cache has room, or longer, which onnxruntime refuses."""
+@pytest.mark.parametrize("softcap", [0.0, 0.8])
+def test_a_bias_of_any_length(tmp_path: Path, softcap: float) -> None:
+    """The bias is as long as the text, or as the cache has room, or longer, which onnxruntime refuses. It is added to
+    capped scores."""
     random, heads = np.random.default_rng(0), (4, 2)
     bias = floats(random, 1, 4, 3, ROOM + 3)
     caches, new = [floats(random, 1, 2, ROOM, SIZE) for _ in range(2)], parts(random, 1, 3, heads, True)
     results = []
     for length in (8, ROOM, ROOM + 3):
-        path = model(tmp_path / "m.onnx", 1, 3, heads, True, names={10: "bias"})
+        path = model(tmp_path / "m.onnx", 1, 3, heads, True, more={"softcap": softcap}, names={10: "bias"})
         with_inputs(path, {"bias": bias[..., :length]})
         arrays = [*new, *caches, np.array([7], np.int32), np.array(length, np.int32), bias[..., :length]]
         results.append(run(import_onnx(path), *arrays)[0])
@@ -365,7 +367,7 @@ def test_queries_of_16_bits_beside_caches_of_8(tmp_path: Path) -> None:
 @pytest.mark.parametrize("output", [1, 2])
 @pytest.mark.parametrize(
     ("more", "name"),
-    [({"softcap": 2.0}, ""), ({"local_window_size": 2}, "sink"), ({"causal": 0}, ""), ({"do_rotary": 1}, "bias")],
+    [({"softcap": 2.0}, "bias"), ({"local_window_size": 2}, "sink"), ({"causal": 0}, ""), ({"do_rotary": 1}, "bias")],
 )
 def test_scores_as_an_output(tmp_path: Path, output: int, more: dict[str, Any], name: str) -> None:
     """Before the softmax, or after it; behind the keys that count ours are 0."""
