@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
+from mavcg.graph.counts import bounds_words
 from mavcg.runtime.declared import ffi
 from mavcg.runtime.library_tables import Tensor, check_status, dimensions_of, tensor_of
 
@@ -41,8 +42,8 @@ def set_shapes(path: Path, table: Any, context: Any, shapes: Shapes) -> tuple[tu
 def _mismatch(table: Any, shapes: Shapes) -> str:
     """Return which shapes were given, and which the library takes."""
     given = " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
-    bounds = dimensions_of(table).items()
-    named = " and ".join(f"{name} of {least} to {most} in place of {most}" for name, (least, most) in bounds)
+    bounds = dimensions_of(table)
+    named = " and ".join(f"{name} of {bounds_words(*each)} in place of {each[1]}" for name, each in bounds.items())
     longest = ", ".join(str(tensor_of(table.inputs[i])) for i in range(table.input_count))
     return (
         f"inputs {given} do not fit {longest} with the dimension{'s' if len(bounds) > 1 else ''} {named}; "

@@ -1,8 +1,8 @@
 """C tables of a program's bounded dimensions: where a run's lengths are read, and what follows from them.
 
-The engine (csrc/engine_shape.c) reads each length from an axis of an input, computes all counts of the program from the
-lengths, once for each change, and compares every axis of the inputs with them. Steps and operands have numbers of
-counts. `add_counts` in the tables is generated: the counts of graph/counts.py as C.
+The engine (csrc/engine_shape.c) reads each length, in steps, from an axis of an input, computes all counts of the
+program from these, once for each change, and compares every axis of the inputs with them. Steps and operands have
+numbers of counts. `add_counts` in the tables is generated: the counts of graph/counts.py as C.
 """
 
 from collections.abc import Iterable
@@ -78,8 +78,9 @@ def count_tables_text(program: Program) -> str:
     return (
         c_array(
             "mavcg_dimension dimension_table[]",
-            (f"{{{c_string(each.name)}, {each.least}, {each.most}}}," for each in dimensions),
+            (f"{{{c_string(each.name)}, {each.bounds[0]}, {each.bounds[1]}}}," for each in dimensions),
         )
+        + c_array("int64_t dimension_steps[]", (f"{each.step}," for each in dimensions))
         + c_array("struct engine_length length_table[]", (f"{{{', '.join(map(str, s))}}}," for s in _sources(program)))
         + f"static inline void add_counts(const int64_t *length, uint32_t *count) {{\n{computed}}}\n"
         + _numbers("step_counts", of_steps)

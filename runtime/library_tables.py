@@ -22,8 +22,8 @@ TYPE_CODES: dict[str, int] = {
 
 
 API: int = ffi.integer_const("MAVCG_MODEL_API")
-# The first versions of MAVCG_MODEL_API with states, with bounded dimensions, with lengths that a run decides.
-STATES_API, DIMENSIONS_API, COUNTED_API = 2, 3, 4
+# The first versions of MAVCG_MODEL_API with states, bounded dimensions, lengths that a run decides, steps of lengths.
+STATES_API, DIMENSIONS_API, COUNTED_API, STEPS_API = 2, 3, 4, 5
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
 DTYPE_OF_CODE = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
@@ -166,10 +166,14 @@ def tensor_of(tensor: Any) -> Tensor:
     return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), DTYPE_OF_CODE[tensor.type])
 
 
-def dimensions_of(table: Any) -> dict[str, tuple[int, int]]:
-    """Return the bounds of a model's bounded dimensions by their names; {} for a model of fixed shapes."""
-    listed = (table.dimensions[i] for i in range(table.dimension_count if table.api >= DIMENSIONS_API else 0))
-    return {text_of(each.name): (int(each.least), int(each.most)) for each in listed}
+def dimensions_of(table: Any) -> dict[str, tuple[int, ...]]:
+    """Return the bounds of a model's bounded dimensions by their names, {"tokens": (1, 512)}, with their steps,
+    {"height": (32, 512, 32)}; {} for a model of fixed shapes."""
+    found = dict[str, tuple[int, ...]]()
+    for i in range(table.dimension_count if table.api >= DIMENSIONS_API else 0):
+        each, step = table.dimensions[i], int(table.dimension_steps[i]) if table.api >= STEPS_API else 1
+        found[text_of(each.name)] = (int(each.least), int(each.most), *([step] if step > 1 else []))
+    return found
 
 
 def counted_of(table: Any) -> dict[int, int]:

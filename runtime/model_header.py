@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mavcg.graph import DTYPES
-from mavcg.graph.counts import product_of, text_of
+from mavcg.graph.counts import Dimension, bounds_words, in_elements, product_of, text_of
 from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_identifier, comment
 
@@ -120,17 +120,19 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 def tensor_lists(program: Program) -> str:
     """Return the lines of a comment that lists inputs, outputs, and, where there are any, states and dimensions."""
     states = _list("States, which stay in a context between runs", program.states) if program.states else ""
-    bounded = "".join(f" * {comment(d.name)} is {d.least} to {d.most}, in each run anew.\n" for d in program.dimensions)
-    lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
+    bounded = "".join(
+        f" * {comment(each.name)} is {bounds_words(*each.bounds)}, in each run anew.\n" for each in program.dimensions
+    )
+    lists = _list("Inputs", program.inputs, program.dimensions) + _list("Outputs", program.outputs, program.dimensions)
     return lists + states + (f" *\n{bounded}" if bounded else "")
 
 
-def _list(title: str, tensors: Sequence[ProgramTensor | ProgramState]) -> str:
-    lines = [f" *     {i}  {comment(t.name)}: {_type_text(t)}" for i, t in enumerate(tensors)]
+def _list(title: str, tensors: Sequence[ProgramTensor | ProgramState], dimensions: Sequence[Dimension] = ()) -> str:
+    lines = [f" *     {i}  {comment(t.name)}: {_type_text(t, dimensions)}" for i, t in enumerate(tensors)]
     return "".join(f"{line}\n" for line in [f" * {title}, in this order:", *lines])
 
 
-def _type_text(tensor: ProgramTensor | ProgramState) -> str:
+def _type_text(tensor: ProgramTensor | ProgramState, dimensions: Sequence[Dimension]) -> str:
     """Return a tensor's type and size, with bounded dimensions by their names: f32[1,tokens,8], 32 * tokens bytes."""
     if isinstance(tensor, ProgramTensor) and tensor.counted_axis is not None:
         dims = ",".join(f"up to {n}" if i == tensor.counted_axis else str(n) for i, n in enumerate(tensor.type.shape))
@@ -138,8 +140,8 @@ def _type_text(tensor: ProgramTensor | ProgramState) -> str:
     axes = tensor.axes if isinstance(tensor, ProgramTensor) else ()
     if not axes:
         return f"{tensor.type}, {tensor.type.bytes} bytes"
-    dims = ",".join(text_of(axis, comment).replace(" * ", "*") for axis in axes)
-    size = product_of(DTYPES[tensor.type.dtype].itemsize, *axes)
+    dims = ",".join(text_of(in_elements(axis, dimensions), comment).replace(" * ", "*") for axis in axes)
+    size = in_elements(product_of(DTYPES[tensor.type.dtype].itemsize, *axes), dimensions)
     return f"{tensor.type.dtype}[{dims}], {text_of(size, comment)} bytes"
 
 
@@ -147,8 +149,8 @@ _SHAPES = """\
 
 /* Set the lengths of the dimensions that each run has anew, listed above, for the runs that follow, from the shapes of
  * all inputs; dims: for each input its dimensions. A new context has the longest ones. MAVCG_ERROR_SIZE for a length
- * out of bounds, inputs that disagree, or another fixed length than the model's; MAVCG_BUSY during a run. All lengths
- * then stay. */
+ * out of bounds or off the step, inputs that disagree, or another fixed length than the model's; MAVCG_BUSY during a
+ * run. All lengths then stay. */
 int @EXPORTED@_set_shape(@NAME@_context *context, const int64_t *const *dims);
 
 /* As @NAME@_inputs() and @NAME@_outputs(), which have the longest lengths, with those of the context: the sizes of the

@@ -33,6 +33,7 @@ def run_build(options: BuildOptions) -> None:
     mavcg build mobilenet_v2.onnx --board exynos9820 --max-arena 1.2MB
     mavcg build detector.onnx --board host --partial -o libdetector.so --also detector.mavcg.onnx
     mavcg build net.onnx --board host --shape x=1x1..512x384       # any length of 1 to 512 in one library
+    mavcg build net.onnx --board host --shape x=1x3x32..512:32x320  # any height in steps of 32
     mavcg build net.onnx --board host --shape x=1,4,8x3x224x224    # three sizes in one library
     mavcg build decoder.onnx --board host --state 'past_*=present_*'  # the cache stays in the context
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588,raspberry-pi-4 -o libraries

@@ -161,7 +161,7 @@ class BuildOptions:
         typer.Option(
             metavar="NAME=1x3x224x224",
             help="Shape of a model's input whose dimensions are free. 1x1..512x384: one library for any length of 1 to "
-            "512 (docs/lengths.md); 1,4x3x..: several sizes in one library.",
+            "512 (docs/lengths.md); 1x3x32..512:32x..: for multiples of 32; 1,4x3x..: several sizes in one library.",
         ),
     ] = None
     state: Annotated[

@@ -13,7 +13,7 @@ finds the count of numbers that were seen at some lengths is choose/lengths/samp
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import TypeAlias
 
 from mavcg.errors import MavcgError
@@ -25,20 +25,32 @@ _MOST = 1 << 62  # every number on the way to a count; 64-bit sums of two such d
 class Dimension:
     """A dimension of inputs and outputs whose length is known in a run only (docs/lengths.md).
 
-    least, most: bounds of its length, both included; at least 1.
+    step: of which its lengths are multiples; counts follow from the number of steps, so that what a network divides by
+    a divisor of the step has no remainder. least, most: bounds of that number, both included; at least 1.
     """
 
     name: str
     least: int
     most: int
+    step: int = 1
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """Bounds of the length, and the step, unless that is 1: (1, 512) or (32, 512, 32)."""
+        return (self.least * self.step, self.most * self.step, *([self.step] if self.step > 1 else []))
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.least} to {self.most})"
+        return f"{self.name} ({bounds_words(*self.bounds)})"
+
+
+def bounds_words(least: int, most: int, step: int = 1) -> str:
+    """Return the bounds of a length as text: 1 to 512, or 32 to 512 in steps of 32."""
+    return f"{least} to {most}" + (f" in steps of {step}" if step > 1 else "")
 
 
 @dataclass(frozen=True)
 class Length:
-    """The length of the dimension of this name."""
+    """The length of the dimension of this name, in its steps."""
 
     name: str
 
@@ -99,9 +111,16 @@ def product_of(*factors: Count) -> Count:
 
 
 def quotient_of(count: Count, divisor: int) -> Count:
-    """Return a count divided by a number of 1 or more, rounded down."""
+    """Return a count divided by a number of 1 or more, rounded down: (32 * n + 1) / 2 is 16 * n."""
     if isinstance(count, int):
         return count // divisor
+    *terms, last = count.terms if isinstance(count, CountSum) else (count,)
+    constant = last if isinstance(last, int) else 0
+    terms = terms if isinstance(last, int) else [*terms, last]
+    common = gcd(divisor, factor_of(count))
+    if common > 1:  # the constant's remainder is less than what all others are multiples of
+        parts = (product_of(factor_of(term) // common, *_others(term)) for term in terms)
+        return quotient_of(sum_of(*parts, constant // common), divisor // common)
     return CountQuotient(count, divisor) if divisor > 1 else count
 
 
@@ -110,6 +129,24 @@ def cycle_of(count: Count, values: Sequence[int]) -> Count:
     if isinstance(count, int):
         return values[count % len(values)]
     return CountCycle(count, tuple(values)) if len(set(values)) > 1 else values[0]
+
+
+def factor_of(count: Count) -> int:
+    """Return a number by a multiple of which a count changes with the lengths: 32 for 32 * n + 1; 0 for an int."""
+    match count:
+        case int():
+            return 0
+        case CountSum():
+            return gcd(*map(factor_of, count.terms))
+        case CountProduct((int(factor), *_)):
+            return factor
+    return 1
+
+
+def _others(count: Count) -> tuple[Count, ...]:
+    """Return the factors of a count that are no ints."""
+    factors = count.factors if isinstance(count, CountProduct) else (count,)
+    return tuple(factor for factor in factors if not isinstance(factor, int))
 
 
 def is_symbolic(count: Count) -> bool:
@@ -176,6 +213,25 @@ def parts_of(count: Count) -> Iterator[Count]:
             inner = (count.count,)
     for part in inner:
         yield from parts_of(part)
+
+
+def in_elements(count: Count, dimensions: Sequence[Dimension]) -> Count:
+    """Return a count by the lengths of dimensions in place of their steps, for its text: height / 2 for 16 * height."""
+    match count:
+        case int():
+            return count
+        case CountSum():
+            return sum_of(*(in_elements(term, dimensions) for term in count.terms))
+        case CountQuotient():
+            return quotient_of(in_elements(count.count, dimensions), count.divisor)
+        case CountCycle():
+            return cycle_of(in_elements(count.count, dimensions), count.values)
+    steps = {dimension.name: dimension.step for dimension in dimensions}
+    others = _others(count)
+    unit = prod(steps[each.name] for each in others if isinstance(each, Length))
+    common = gcd(unit, factor_of(count))
+    parts = (each if isinstance(each, Length) else in_elements(each, dimensions) for each in others)
+    return quotient_of(product_of(factor_of(count) // common, *parts), unit // common)
 
 
 def lengths_in(count: Count) -> frozenset[str]:

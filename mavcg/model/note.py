@@ -90,8 +90,9 @@ def states_json(program: Program) -> list[dict[str, Any]]:
 
 
 def dimensions_json(program: Program) -> dict[str, list[int]]:
-    """Return the bounds of a program's bounded dimensions by name: {"tokens": [1, 512]}; {} for fixed shapes."""
-    return {dimension.name: [dimension.least, dimension.most] for dimension in program.dimensions}
+    """Return the bounds of a program's bounded dimensions by name, {"tokens": [1, 512]}, with their steps,
+    {"height": [32, 512, 32]}; {} for fixed shapes."""
+    return {dimension.name: list(dimension.bounds) for dimension in program.dimensions}
 
 
 def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:

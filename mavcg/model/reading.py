@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs, sampled_graphs
-from mavcg.choose.lengths.samples import Lengths
+from mavcg.choose.lengths.samples import Lengths, lengths_text
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.counts import Dimension
@@ -57,10 +57,15 @@ class NamedShapes:
     dimensions: tuple[Dimension, ...]
 
     def at(self, lengths: Lengths) -> dict[str, Shape]:
-        """Return the shapes at lengths of the dimensions, by name."""
+        """Return the shapes at lengths of the dimensions, by name, in steps."""
+        elements = {dimension.name: lengths[dimension.name] * dimension.step for dimension in self.dimensions}
         return {
-            name: tuple(lengths[d] if isinstance(d, str) else d for d in shape) for name, shape in self.shapes.items()
+            name: tuple(elements[d] if isinstance(d, str) else d for d in shape) for name, shape in self.shapes.items()
         }
+
+    def text(self, lengths: Lengths) -> str:
+        """Return lengths as text, for errors."""
+        return lengths_text(lengths, self.dimensions)
 
 
 def named_shapes(model: Path, bounds: BoundedShapes) -> NamedShapes:
@@ -81,7 +86,7 @@ def named_shapes(model: Path, bounds: BoundedShapes) -> NamedShapes:
     ranges = dict[str, Range]()
     for place, name in names.items():
         if ranges.setdefault(name, places[place]) != places[place]:
-            both = " and ".join(f"{least}..{most}" for least, most in (ranges[name], places[place]))
+            both = " and ".join(map(str, (ranges[name], places[place])))
             raise MavcgError(f"--shape {bounds}: {both} are bounds of the dimension {name}; give it one range")
     for place, length in places.items():
         if place not in names:
@@ -94,4 +99,8 @@ def named_shapes(model: Path, bounds: BoundedShapes) -> NamedShapes:
         for name, shape in bounds.shapes.items()
     }
     ordered = dict.fromkeys(names[place] for place in places)
-    return NamedShapes(shapes, tuple(Dimension(name, *ranges[name]) for name in ordered))
+    return NamedShapes(shapes, tuple(_dimension(name, ranges[name]) for name in ordered))
+
+
+def _dimension(name: str, bounds: Range) -> Dimension:
+    return Dimension(name, bounds.least // bounds.step, bounds.most // bounds.step, bounds.step)

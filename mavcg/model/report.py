@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mavcg.graph.counts import bounds_words
 from mavcg.model.link import ModelResult
 from mavcg.model.note import dimensions_json, outputs_json, states_json
 from mavcg.model.precision import own_errors_words, precision_words
@@ -105,7 +106,7 @@ def phases_words(program: Program) -> str:
 
 def dimensions_words(dimensions: Mapping[str, Sequence[int]]) -> str:
     """Return a sentence on bounded dimensions, from dimensions_json's value; "" without one."""
-    return ", ".join(f"{name}: {least} to {most}, in each run anew" for name, (least, most) in dimensions.items())
+    return ", ".join(f"{name}: {bounds_words(*bounds)}, in each run anew" for name, bounds in dimensions.items())
 
 
 def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -4,44 +4,54 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import GivenShapes
 
 Shape = tuple[int, ...]
-Range = tuple[int, int]  # bounds of a length, both included
 MAX_SIZES = 64
-_LENGTHS = r"\d+(\.\.\d+)?(,\d+(\.\.\d+)?)*"
+_RANGE = r"\d+(\.\.\d+(:\d+)?)?"
+_LENGTHS = rf"{_RANGE}(,{_RANGE})*"
 _DIMENSIONS = re.compile(rf"{_LENGTHS}(x{_LENGTHS})*", re.ASCII)
-_BOUNDS = re.compile(r"(\d+)\.\.(\d+)", re.ASCII)
+_BOUNDS = re.compile(r"(\d+)\.\.(\d+)(?::(\d+))?", re.ASCII)
 MOST_LENGTH = (1 << 31) - 1  # rows of work are counted with 31 bits (runtime/program_check.py)
+
+
+class Range(NamedTuple):
+    """Bounds of a length, both included, of which only multiples of `step` are taken; so are the bounds."""
+
+    least: int
+    most: int
+    step: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.least}..{self.most}" + (f":{self.step}" if self.step > 1 else "")
 
 
 @dataclass(frozen=True)
 class BoundedShapes:
     """Shapes of inputs with bounded dimensions, whose lengths are known in a run only.
 
-    shapes: by input; a range in place of a length: bounds, both included.
+    shapes: by input, with a range in place of a length that is bounded.
     """
 
     shapes: Mapping[str, tuple[int | Range, ...]]
 
     def longest(self) -> dict[str, Shape]:
         """Return the shapes for the longest lengths."""
-        return {name: tuple(d if isinstance(d, int) else d[1] for d in shape) for name, shape in self.shapes.items()}
+        return {name: tuple(d if isinstance(d, int) else d.most for d in shape) for name, shape in self.shapes.items()}
 
     def __str__(self) -> str:
-        return " ".join(
-            f"{name}={'x'.join(str(d) if isinstance(d, int) else f'{d[0]}..{d[1]}' for d in shape)}"
-            for name, shape in self.shapes.items()
-        )
+        return " ".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in self.shapes.items())
 
 
 def parse_bounds(texts: Sequence[str]) -> BoundedShapes | None:
     """Return the shapes of --shape x=1x1..512x384, in which a range alone is a bounded dimension; None without one.
 
-    A range that is part of a list, as 1..4,8, is a list of lengths (parse_sizes). Raises: MavcgError for a length of 0
-    or one that is too large, and for a range beside a list.
+    32..512:32 are the multiples of 32. A range that is part of a list, as 1..4,8, is a list of lengths (parse_sizes).
+    Raises: MavcgError for a length of 0 or one that is too large, bounds that are no multiples, and for a range beside
+    a list.
     """
     shapes: dict[str, tuple[int | Range, ...]] = {}
     for text in texts:
@@ -66,14 +76,14 @@ def lengths_of(dims: str) -> tuple[int | Range, ...]:
 def checked_bounds(shapes: Mapping[str, tuple[int | Range, ...]], where: str) -> BoundedShapes | None:
     """Return shapes with a bounded dimension; None without one. where: what was written, for errors.
 
-    Raises: MavcgError for a range without a length, from 0 or to a length that is too large.
+    Raises: MavcgError for a range without a length, from 0 or to a length that is too large, and for bounds
+    that are no multiples of the step.
     """
     ranges = [length for shape in shapes.values() for length in shape if isinstance(length, tuple)]
-    for least, most in ranges:
-        if most < least:
-            raise MavcgError(f"{where}: the range {least}..{most} has no length; write the smaller one first")
-        if least < 1 or most > MOST_LENGTH:
-            raise MavcgError(f"{where}: the range {least}..{most}: lengths are 1 to {MOST_LENGTH}")
+    for bounds in ranges:
+        _check_range(bounds, where)
+        if bounds.least < 1 or bounds.most > MOST_LENGTH:
+            raise MavcgError(f"{where}: the range {bounds}: lengths are 1 to {MOST_LENGTH}")
     return BoundedShapes(shapes) if ranges else None
 
 
@@ -81,17 +91,37 @@ def _length_or_range(text: str) -> int | Range:
     """Return the first length of a dimension, or its bounds if it is a range of several lengths."""
     match = _BOUNDS.fullmatch(text)
     if match and int(match[1]) != int(match[2]):
-        return int(match[1]), int(match[2])
+        return _range_of(match)
     return int(text.partition("..")[0].partition(",")[0])
+
+
+def _range_of(match: re.Match[str]) -> Range:
+    return Range(int(match[1]), int(match[2]), int(match[3] or 1))
+
+
+def _check_range(bounds: Range, where: str) -> None:
+    """Raise MavcgError for a range without a length, or with bounds that are no multiples of its step."""
+    least, most, step = bounds
+    if most < least:
+        raise MavcgError(f"{where}: the range {bounds} has no length; write the smaller one first")
+    if not step or least % step or most % step:
+        inside = [n for n in (-(-least // step) * step, most // step * step) if n] if step else []
+        remedy = (
+            f"write {inside[0]}..{inside[1]}:{step}" if len(inside) > 1 and inside[0] < inside[1] else "give others"
+        )
+        raise MavcgError(
+            f"{where}: the range {least}..{most}:{step} has the multiples of {step} as lengths, and its bounds have to be "
+            f"two of these; {remedy}"
+        )
 
 
 def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
     """Return the input shapes of each size: ({"x": (1, 3)}, {"x": (2, 3)}) for ("x=1,2x3",).
 
-    A dimension is a length, a range 1..8 or a list 1,4,8; a build of a whole model takes a range alone as a bounded
-    dimension (parse_bounds). An input has all combinations of its dimensions; several
-    inputs with several sizes are paired, the first size of one with the first of the other. Without texts there is one
-    size. Raises: MavcgError for another form, inputs with different numbers of sizes, or more than MAX_SIZES.
+    A dimension is a length, a range 1..8, multiples 32..128:32 or a list 1,4,8; a build of a whole model takes a range
+    alone as a bounded dimension (parse_bounds). An input has all combinations of its dimensions; several inputs with
+    several sizes are paired, the first size of one with the first of the other. Without texts there is one size.
+    Raises: MavcgError for another form, inputs with different numbers of sizes, or more than MAX_SIZES.
     """
     shapes_of: dict[str, list[Shape]] = {}
     for text in texts:
@@ -142,13 +172,11 @@ def _lengths(text: str, shape: str) -> tuple[int, ...]:
     """Return the lengths of one dimension in the order written, without duplicates."""
     lengths: dict[int, None] = {}
     for part in text.split(","):
-        first, dots, last = part.partition("..")
-        begin, end = int(first), int(last) if dots else int(first)
-        if end < begin:
-            raise MavcgError(f"--shape {shape}: the range {part} has no length; write the smaller one first")
-        if end - begin >= MAX_SIZES:
-            raise MavcgError(
-                f"--shape {shape}: {part} has {end - begin + 1} lengths; a library has at most {MAX_SIZES}"
-            )
-        lengths.update(dict.fromkeys(range(begin, end + 1)))
+        match = _BOUNDS.fullmatch(part)
+        bounds = _range_of(match) if match else Range(int(part), int(part))
+        _check_range(bounds, f"--shape {shape}")
+        of_range = range(bounds.least, bounds.most + 1, bounds.step)
+        if len(of_range) > MAX_SIZES:
+            raise MavcgError(f"--shape {shape}: {part} has {len(of_range)} lengths; a library has at most {MAX_SIZES}")
+        lengths.update(dict.fromkeys(of_range))
     return tuple(lengths)

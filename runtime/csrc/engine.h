@@ -66,7 +66,8 @@ struct engine_moving {
     int64_t stride;
 };
 
-/* Where the length of a bounded dimension is read: an axis of an input has factor * length + addend elements. */
+/* Where the length of a bounded dimension is read: an axis of an input has factor * length + addend elements, where the
+ * length is in steps of the dimension. */
 struct engine_length {
     uint32_t input, axis;
     int64_t factor, addend;

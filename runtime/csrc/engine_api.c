@@ -155,6 +155,7 @@ static const mavcg_model_table model_table = {
 #if DIMENSIONS
     .dimension_count = DIMENSIONS,
     .dimensions = dimension_table,
+    .dimension_steps = dimension_steps,
     .set_shape = set_shape_api,
     .context_inputs = context_inputs_api,
 #endif

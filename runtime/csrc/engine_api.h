@@ -1,6 +1,6 @@
 /* Declarations that all model libraries share: status codes, and the descriptions of tensors and steps. */
 #ifndef MAVCG_MODEL_API
-#define MAVCG_MODEL_API 4
+#define MAVCG_MODEL_API 5
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,7 +47,8 @@ typedef struct mavcg_tensor {
     size_t bytes;
 } mavcg_tensor;
 
-/* A bounded dimension of inputs and outputs: each run has a length of it, least to most. */
+/* A bounded dimension of inputs and outputs: each run has a length of it, least to most; where lengths have a step
+ * (dimension_steps below), a multiple of it. */
 typedef struct mavcg_dimension {
     const char *name;
     int64_t least, most;
@@ -118,6 +119,8 @@ typedef struct mavcg_model_table {
     /* Of a model with such outputs; 0 and NULL otherwise. context_outputs then has the outputs of the last run. */
     uint32_t counted_count;
     const mavcg_counted *counted;
+    /* For each bounded dimension the step of which its lengths are multiples: 1 for any. */
+    const int64_t *dimension_steps;
 } mavcg_model_table;
 
 #ifdef __cplusplus

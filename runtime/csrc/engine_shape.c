@@ -44,14 +44,15 @@ MAVCG_PRIVATE bool create_shape(struct mavcg_context *context) {
     dims = copy_tensors(tensors + INPUTS, dims, outputs_table, OUTPUTS);
     context->counts = (uint32_t *)dims;
     int64_t longest[DIMENSIONS];
-    for (uint32_t i = 0; i < DIMENSIONS; i++) longest[i] = dimension_table[i].most;
+    for (uint32_t i = 0; i < DIMENSIONS; i++) longest[i] = dimension_table[i].most / dimension_steps[i];
     add_counts(longest, context->counts);
     return true;
 }
 
 MAVCG_PRIVATE void free_shape(struct mavcg_context *context) { free(context->shaped); }
 
-/* Read the lengths of the bounded dimensions from the dimensions of the inputs, which are not checked otherwise. */
+/* Read the lengths of the bounded dimensions, in their steps, from the dimensions of the inputs, which are not checked
+ * otherwise. */
 static int read_lengths(const int64_t *const *dims, int64_t *lengths) {
     for (uint32_t i = 0; i < INPUTS; i++)
         if (inputs_table[i].rank && !dims[i]) return MAVCG_ERROR_NULL;
@@ -60,7 +61,8 @@ static int read_lengths(const int64_t *const *dims, int64_t *lengths) {
         int64_t given = dims[from->input][from->axis];
         if (given < 1 || given > inputs_table[from->input].dims[from->axis]) return MAVCG_ERROR_SIZE;
         lengths[i] = (given - from->addend) / from->factor;
-        if (lengths[i] < dimension_table[i].least || lengths[i] > dimension_table[i].most) return MAVCG_ERROR_SIZE;
+        int64_t length = lengths[i] * dimension_steps[i]; /* both below 2^31 (runtime/count_tables.py) */
+        if (length < dimension_table[i].least || length > dimension_table[i].most) return MAVCG_ERROR_SIZE;
     }
     return MAVCG_OK;
 }

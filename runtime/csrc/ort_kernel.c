@@ -12,7 +12,7 @@
 #include "ort_api.h"
 #include "part_contexts.h"
 
-enum { SHAPE_BYTES = 160, FINGERPRINT_BYTES = 128, SHOWN_SHAPES = 8 };
+enum { SHAPE_BYTES = 160, STEP_BYTES = 48, FINGERPRINT_BYTES = 128, SHOWN_SHAPES = 8 };
 
 /* A kernel. parts: one for each of the `sizes` sizes of the operator; contexts: one entry for each part. */
 struct ort_kernel {
@@ -110,14 +110,18 @@ static bool fits_shape(const struct ort_input *input, const mavcg_tensor *tensor
            !memcmp(input->dims, tensor->dims, dims_bytes);
 }
 
-/* Add the bounds of a part's bounded dimensions to a text: " with tokens of 1 to 512 in place of 512". */
+/* Add the bounds of a part's bounded dimensions to a text: " with tokens of 1 to 512 in place of 512", or " with height
+ * of 32 to 512 in steps of 32 in place of 512". */
 static void write_bounds(char text[MESSAGE_BYTES], const mavcg_model_table *table) {
     size_t used = strlen(text);
     for (uint32_t i = 0; i < table->dimension_count && used < MESSAGE_BYTES - 1; i++) {
         const mavcg_dimension *dimension = &table->dimensions[i];
-        int length = snprintf(text + used, MESSAGE_BYTES - used, "%s%s of %lld to %lld in place of %lld",
+        char step[STEP_BYTES] = "";
+        if (table->dimension_steps[i] > 1)
+            snprintf(step, sizeof step, " in steps of %lld", (long long)table->dimension_steps[i]);
+        int length = snprintf(text + used, MESSAGE_BYTES - used, "%s%s of %lld to %lld%s in place of %lld",
                               i ? " and " : " with ", dimension->name, (long long)dimension->least,
-                              (long long)dimension->most, (long long)dimension->most);
+                              (long long)dimension->most, step, (long long)dimension->most);
         used += length > 0 ? (size_t)length : 0;
     }
 }

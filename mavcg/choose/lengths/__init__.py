@@ -5,6 +5,7 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
 
     sampled_graphs   the file for several lengths -> graphs that differ in lengths only, and the counts of all axes
         samples          for which lengths, and which count has the numbers that were seen there
+        taken_lengths    the error for lengths that the file does not take
         same_graph       the comparison of two graphs
         axis_counts      rules of operators: how the axes of a result follow from those of its inputs
         window_pads      the rule of SAME padding, and pad nodes whose pads follow from a length

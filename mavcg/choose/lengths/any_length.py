@@ -71,7 +71,7 @@ def _check_steps(graphs: Sequence[LoweredGraph], sampled: SampledGraphs, views: 
         pairs = list(zip(most.steps, other.steps, strict=False))
         if len(most.steps) != len(other.steps) or any(a.node.op != b.node.op for a, b in pairs):
             different = next((a for a, b in pairs if a.node.op != b.node.op), most.steps[-1])
-            reason = f"it is computed in other steps at {lengths_text(sample)}"
+            reason = f"it is computed in other steps at {lengths_text(sample, sampled.dimensions)}"
             raise step_refusal(different, sampled.dimensions, reason)
         for a, b in pairs:
             check_operands(a, b, most, other, sampled.dimensions, views)
@@ -85,11 +85,11 @@ def _axes(
     known = {name: sampled.axes.get(name, ()) for name in most.graph.inputs}
     seen = [sample_of(low.graph, lengths) for low, lengths in zip(graphs, sampled.samples, strict=True)]
     padded = {name: (each.height.padded, each.width.padded) for name, each in pads.items()}
-    axes = axis_counts(most.graph, seen, known, refusal, {**sampled.windows, **padded})
+    axes = axis_counts(most.graph, seen, known, refusal, sampled.dimensions, {**sampled.windows, **padded})
     for node in most.graph.nodes:
         nodes = [sample.nodes[node.outputs[0]] for sample in seen] if node.op == "slice" else []
         if nodes and (lengths := leaves_input(nodes, sampled.samples, axes, sampled.dimensions)) is not None:
-            raise refusal(node, f"would begin or end in another tensor at {lengths_text(lengths)}")
+            raise refusal(node, f"would begin or end in another tensor at {lengths_text(lengths, sampled.dimensions)}")
     return axes
 
 

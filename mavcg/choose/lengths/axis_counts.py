@@ -10,11 +10,22 @@ length or in ceil mode, is found from these. For this their samples have to have
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, combinations
+from math import gcd
 
-from mavcg.choose.lengths.samples import AxisCounts, Refusal, ShapeSample, index_count
+from mavcg.choose.lengths.samples import AxisCounts, Refusal, ShapeSample, index_count, lengths_text
 from mavcg.choose.lengths.window_pads import CONVOLUTIONS, PADS, POOLS, axis_pads, reach_of
 from mavcg.graph import Graph, Node, TensorType
-from mavcg.graph.counts import Count, Length, is_symbolic, product_of, quotient_of, sum_of, value_at
+from mavcg.graph.counts import (
+    Count,
+    Dimension,
+    Length,
+    factor_of,
+    is_symbolic,
+    product_of,
+    quotient_of,
+    sum_of,
+    value_at,
+)
 
 _MOST_REMAINDERS = 8  # of longer strides only a few are read: pads are constant there
 
@@ -44,6 +55,7 @@ def axis_counts(
     samples: Sequence[ShapeSample],
     inputs: Mapping[str, AxisCounts],
     refusal: Refusal,
+    dimensions: Sequence[Dimension],
     known: Mapping[str, Sequence[Count]] | None = None,
 ) -> Mapping[str, AxisCounts]:
     """Return the count of each axis of a graph's tensors, but for constants that differ between samples.
@@ -61,7 +73,7 @@ def axis_counts(
     for node in graph.nodes:
         for name in node.outputs:
             if name:
-                counts[name] = _of_output(node, name, samples, counts, refusal, known or {})
+                counts[name] = _of_output(node, name, samples, counts, refusal, dimensions, known or {})
     return counts
 
 
@@ -80,6 +92,7 @@ def _of_output(
     samples: Sequence[ShapeSample],
     counts: Mapping[str, AxisCounts],
     refusal: Refusal,
+    dimensions: Sequence[Dimension],
     known: Mapping[str, Sequence[Count]],
 ) -> AxisCounts:
     there = [sample for sample in samples if name in sample.types]
@@ -98,8 +111,9 @@ def _of_output(
         if count is None:
             others = ((s.lengths, n) for s, n in zip(there[1:], values[1:], strict=True) if n != longest)
             other, value = next(others, ({}, longest))
-            at = ", ".join(map(str, other.values()))
-            difference = f"{value} at {at}" if other else "as many, from another place on, at others"
+            difference = "as many, from another place on, at others"
+            if other:
+                difference = f"{value} at {lengths_text(other, dimensions)}"
             raise refusal(node, f"has %{name} with {longest} at its longest length and {difference}")
         found.append(count)
     return tuple(found)
@@ -161,10 +175,16 @@ def _windows(
         yield quotient_of(sum_of(rows, sum(pads[0]) - reach + stride), stride)
     elif axis_pads(rows, stride, reach, pads, [sample.lengths for sample in samples]) is not None:
         yield quotient_of(sum_of(rows, stride - 1), stride)
-    elif node.op in POOLS and len({value_at(rows, sample.lengths) % stride for sample in samples}) == stride:
+    elif node.op in POOLS and _has_all_remainders(rows, stride, samples):
         largest = max(map(sum, pads))
         for more in range(-reach, largest + stride + 1):
             yield quotient_of(sum_of(rows, more), stride)
+
+
+def _has_all_remainders(rows: Count, stride: int, samples: Sequence[ShapeSample]) -> bool:
+    """Return True if the samples have every remainder of rows by a stride that there is at any lengths."""
+    seen = {value_at(rows, sample.lengths) % stride for sample in samples}
+    return len(seen) == stride // gcd(stride, factor_of(rows))
 
 
 def index_of(

@@ -10,6 +10,7 @@ from mavcg.choose.lengths.samples import (
     Lengths,
     ShapeSample,
     dimensions_text,
+    fit_count,
     lengths_text,
     remedy_text,
 )
@@ -18,7 +19,12 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.graph.counts import Count, Dimension, value_at
 
-_COPIES = ("broadcast_to", "slice")  # operators that a length may have no use for, and then are not in the graph
+_INDEX_ATTRS = ("lengths", "strides", "offsets")  # of flat_index, which follow from the shape that is indexed
+_COPIES = (
+    "broadcast_to",
+    "reshape",
+    "slice",
+)  # operators that are not in the graph at lengths without a use for them
 
 
 @dataclass(frozen=True)
@@ -45,22 +51,24 @@ class GraphComparison:
         b = next(others, None)
         for a in most.nodes:
             same = b is not None and a.op == b.op and self._same_inputs(a, b, names, graph, lengths)
+            if same and b is not None and a.op == "reshape":
+                same = len(a.attr("shape")) == len(b.attr("shape"))
             if not same and a.op in _COPIES and (1 in lengths.values() or a.op == "slice") and a.inputs[0] in names:
                 names[a.output] = names[a.inputs[0]]
                 continue
             if b is None or not same:
-                raise self.refusal(a, f"is another one at {lengths_text(lengths)}")
+                raise self.refusal(a, f"is another one at {self._at(lengths)}")
             names |= zip(a.outputs, b.outputs, strict=True)
             nodes[a.outputs[0]] = b
             self._check_types(a, b, graph, lengths)
             if a.attrs != b.attrs and not (_follows_shapes(a, b, most, graph) or self._has_trips(a, b, lengths)):
-                raise self.refusal(a, f"has other attributes at {lengths_text(lengths)}: {_changes(a, b)}")
+                raise self.refusal(a, f"has other attributes at {self._at(lengths)}: {_changes(a, b)}")
             b = next(others, None)
         ends = [names.get(name, name) for name in most.outputs]
         if b is not None or ends != list(graph.outputs) or most.inputs != graph.inputs:
             raise MavcgError(
                 f"the {dimensions_text(self.dimensions)}: the model has {len(most.nodes)} operators at the longest, "
-                f"and {len(graph.nodes)} at {lengths_text(lengths)}; {remedy_text(self.dimensions)}"
+                f"and {len(graph.nodes)} at {self._at(lengths)}; {remedy_text(self.dimensions)}"
             )
         types = {name: graph.types[other] for name, other in names.items() if other}
         for node in most.nodes:
@@ -79,7 +87,21 @@ class GraphComparison:
                         for name in (node.inputs[0], node.output)
                     ]
                     if shapes[0] != shapes[1]:
-                        raise self.refusal(node, f"is another one at {lengths_text(sample.lengths)}")
+                        raise self.refusal(node, f"is another one at {self._at(sample.lengths)}")
+
+    def check_indices(self, samples: Sequence[ShapeSample], fitted: int) -> None:
+        """Raise MavcgError for numbers of an index that are no multiples of products of lengths at all samples.
+
+        fitted: the number of samples from which these are found, kernel_samples.
+        """
+        lengths = [sample.lengths for sample in samples]
+        for node in self.most.nodes:
+            of_node = [sample.nodes[node.output] for sample in samples] if node.op == "flat_index" else []
+            for name in _INDEX_ATTRS if of_node else ():
+                for values in zip(*(each.attr(name) for each in of_node), strict=True):
+                    count = fit_count(values[:fitted], lengths[:fitted], self.dimensions)
+                    if count is None or any(value_at(count, at) != n for at, n in zip(lengths, values, strict=True)):
+                        raise self.refusal(node, f"has other {name} at others: {', '.join(map(str, values))}")
 
     def _same_inputs(self, a: Node, b: Node, names: Mapping[str, str], graph: Graph, lengths: Lengths) -> bool:
         """Return True if two nodes read the same tensors. names: of those of the longest graph in the other one.
@@ -97,7 +119,7 @@ class GraphComparison:
             if table is not None and a.op == "resample" and x == a.inputs[1]:
                 table = np.minimum(table, graph.types[b.inputs[0]].shape[b.attr("axis")] - 1)
             if table is not None and y in known[1] and not _is_corner(table, known[1][y]):
-                raise self.refusal(a, f"has another constant %{x} at {lengths_text(lengths)}")
+                raise self.refusal(a, f"has another constant %{x} at {self._at(lengths)}")
         return True
 
     def _check_types(self, a: Node, b: Node, graph: Graph, lengths: Lengths) -> None:
@@ -109,13 +131,16 @@ class GraphComparison:
                     for types, each in ((self.most.types, name), (graph.types, other))
                 ]
                 if kinds[0] != kinds[1]:
-                    raise self.refusal(a, f"has another type of %{name} at {lengths_text(lengths)}")
+                    raise self.refusal(a, f"has another type of %{name} at {self._at(lengths)}")
 
     def _has_trips(self, a: Node, b: Node, lengths: Lengths) -> bool:
         """Return True if two nodes of a loop differ in its number of iterations, which follows from the lengths."""
         if a.output not in self.trips or b.attrs != a.with_attrs(trips=b.attr("trips")).attrs:
             return False
         return bool(b.attr("trips") == value_at(self.trips[a.output], lengths))
+
+    def _at(self, lengths: Lengths) -> str:
+        return lengths_text(lengths, self.dimensions)
 
     def refusal(self, node: Node, reason: str) -> MavcgError:
         """Return the error for a node that depends on the lengths otherwise."""
@@ -178,7 +203,9 @@ def causal_numbers(array: Array) -> tuple[bytes, bytes] | None:
 
 def _follows_shapes(a: Node, b: Node, most: Graph, graph: Graph) -> bool:
     """Return True if two nodes differ in an attribute that repeats a shape, or that axis_counts compares: where slices
-    begin and end, and pads of windows."""
+    begin and end, and pads of windows; or check_indices: the numbers of an index."""
+    if a.op == "flat_index":
+        return b.attrs == a.with_attrs(**{name: b.attr(name) for name in _INDEX_ATTRS}).attrs
     if a.op == "slice":
         return b.attrs == a.with_attrs(starts=b.attr("starts"), stops=b.attr("stops")).attrs
     if a.op in (*CONVOLUTIONS, *POOLS):

@@ -20,10 +20,10 @@ from mavcg.choose.lengths.samples import (
     fit_sum,
     further_samples,
     kernel_samples,
-    lengths_text,
     remedy_text,
     sample_of,
 )
+from mavcg.choose.lengths.taken_lengths import read_at
 from mavcg.choose.lengths.window_pads import ImagePads, pads_by_origin
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
@@ -48,26 +48,27 @@ class SampledGraphs:
     pads: Mapping[str, ImagePads]
 
 
-def sampled_graphs(read: ReadGraph, dimensions: Sequence[Dimension]) -> SampledGraphs:
+def sampled_graphs(file: ReadGraph, dimensions: Sequence[Dimension]) -> SampledGraphs:
     """Compare the model's graphs for several lengths, and return those from which the kernels are made.
 
-    read: returns the model's graph for lengths. Raises: MavcgError naming the node that depends on the lengths
+    file: returns the model's graph for lengths. Raises: MavcgError naming the node that depends on the lengths
     otherwise than by the lengths of its tensors, or the least length that the model takes.
     """
-    read = with_length_inputs(read, dimensions)
+    read = with_length_inputs(lambda lengths: read_at(file, lengths, dimensions), dimensions)
     longest = kernel_samples(dimensions)[0]
     most = read(longest)
     distances_down = distances(most)
     samples = kernel_samples(dimensions, distances_down[-1])
-    graphs = [most, *(_read(read, sample, longest, dimensions) for sample in samples[1:])]
+    graphs = [most, *(read(sample) for sample in samples[1:])]
     comparison = GraphComparison(most, dimensions, _trips(graphs, samples, dimensions))
     seen = [sample_of(most, longest)]
     seen += [comparison.check(graph, sample) for graph, sample in zip(graphs[1:], samples[1:], strict=True)]
     for sample in further_samples(dimensions, distances_down):
         if sample not in samples:
-            seen.append(comparison.check(_read(read, sample, longest, dimensions), sample))
-    axes = axis_counts(most, seen, _input_axes(graphs, samples, dimensions), comparison.refusal)
+            seen.append(comparison.check(read(sample), sample))
+    axes = axis_counts(most, seen, _input_axes(graphs, samples, dimensions), comparison.refusal, dimensions)
     comparison.check_copies(seen, axes)
+    comparison.check_indices(seen, len(samples))
     _check_states(graphs, dimensions)
     shared = (most, *(_with_constants_of(graph, most) for graph in graphs[1:]))
     pads = pads_by_origin(most, seen, axes, comparison.refusal)
@@ -102,37 +103,6 @@ def _input_axes(
             axes.append(count)
         found[name] = tuple(axes)
     return found
-
-
-def _read(read: ReadGraph, lengths: Lengths, longest: Lengths, dimensions: Sequence[Dimension]) -> Graph:
-    """Return the graph for lengths. Raises: MavcgError as read does, with the least length that the model takes, if it
-    takes the next, too."""
-    try:
-        return read(lengths)
-    except MavcgError as error:
-        changed = [dimension for dimension in dimensions if lengths[dimension.name] != dimension.most]
-        at = f"the {dimensions_text(changed)}: at {lengths_text({d.name: lengths[d.name] for d in changed})} {error}"
-        if len(changed) > 1:
-            raise MavcgError(f"{at}; give larger least lengths") from error
-        (dimension,) = changed
-        refused, taken = lengths[dimension.name], dimension.most
-        while taken - refused > 1:
-            middle = (refused + taken) // 2
-            reads = _reads(read, {**longest, dimension.name: middle})
-            refused, taken = (refused, middle) if reads else (middle, taken)
-        remedy = remedy_text(dimensions)
-        if _reads(read, {**longest, dimension.name: min(taken + 1, dimension.most)}):
-            remedy = f"the least length that the model takes is {taken}: give {taken}..{dimension.most}"
-        raise MavcgError(f"{at}; {remedy}") from error
-
-
-def _reads(read: ReadGraph, lengths: Lengths) -> bool:
-    """Return True if the model takes lengths."""
-    try:
-        read(lengths)
-    except MavcgError:
-        return False
-    return True
 
 
 def _trips(graphs: Sequence[Graph], samples: Sequence[Lengths], dimensions: Sequence[Dimension]) -> Mapping[str, Count]:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import gcd
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.counts import Count, Dimension, Length, product_of, sum_of, value_at
 
-Lengths = Mapping[str, int]
+Lengths = Mapping[str, int]  # by the name of the dimension, in its steps
 ReadGraph = Callable[[Lengths], Graph]
 AxisCounts = tuple[Count, ...]
 Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason
@@ -37,9 +38,14 @@ def kernel_samples(dimensions: Sequence[Dimension], period: int = 1) -> tuple[Le
     are 1 and 2, or if strides leave few rows.
     """
     most = {dimension.name: dimension.most for dimension in dimensions}
-    first = {dimension.name: _first_sample(dimension, period) for dimension in dimensions}
+    first = {dimension.name: _first_sample(dimension, _in_steps(dimension, period)) for dimension in dimensions}
     alone = [{**most, name: first[name]} for name in most]
     return (most, *alone, *([first] if len(dimensions) > 1 else []))
+
+
+def _in_steps(dimension: Dimension, distance: int) -> int:
+    """Return the number of a dimension's steps that is a multiple of a distance in elements."""
+    return distance // gcd(distance, dimension.step)
 
 
 def _first_sample(dimension: Dimension, period: int) -> int:
@@ -67,10 +73,11 @@ def _further_lengths(dimension: Dimension, distances_down: Sequence[int]) -> lis
     """Return lengths of a dimension whose graphs are compared besides: the shortest two, two in between, and those of
     all remainders of strides. Where strides leave too few lengths for these, all lengths, if they are not too many.
     """
-    least, most, period = dimension.least, dimension.most, distances_down[-1]
+    down = [_in_steps(dimension, distance) for distance in distances_down]
+    least, most, period = dimension.least, dimension.most, down[-1]
     if period > 1 and most - period < least and most - least <= _MOST_SAMPLES:
         return list(range(least, most))
-    others = [least, least + 1, (least + most) // 2, (least + 2 * most) // 3 | 1, *(most - n for n in distances_down)]
+    others = [least, least + 1, (least + most) // 2, (least + 2 * most) // 3 | 1, *(most - n for n in down)]
     return [n for n in dict.fromkeys(others) if least <= n < most]
 
 
@@ -119,11 +126,12 @@ def index_count(values: Sequence[int], samples: Sequence[Lengths], bases: Iterab
     return None
 
 
-def lengths_text(lengths: Lengths) -> str:
-    """Return the length 3, or the lengths batch=2 tokens=3."""
-    if len(lengths) == 1:
-        return f"the length {next(iter(lengths.values()))}"
-    return "the lengths " + " ".join(f"{name}={length}" for name, length in lengths.items())
+def lengths_text(lengths: Lengths, dimensions: Sequence[Dimension]) -> str:
+    """Return the length 3, or the lengths batch=2 tokens=3. dimensions: at least those of the lengths."""
+    elements = {each.name: lengths[each.name] * each.step for each in dimensions if each.name in lengths}
+    if len(elements) == 1:
+        return f"the length {next(iter(elements.values()))}"
+    return "the lengths " + " ".join(f"{name}={length}" for name, length in elements.items())
 
 
 def dimensions_text(dimensions: Sequence[Dimension]) -> str:
@@ -133,6 +141,6 @@ def dimensions_text(dimensions: Sequence[Dimension]) -> str:
 
 def remedy_text(dimensions: Sequence[Dimension]) -> str:
     """Return what to give in place of ranges for which no library can be built."""
-    lengths = " and ".join(f"{dimension.least},{dimension.most}" for dimension in dimensions)
+    lengths = " and ".join(",".join(map(str, dimension.bounds[:2])) for dimension in dimensions)
     place = "its place" if len(dimensions) == 1 else "their place"
     return f"give a list of lengths in {place}, such as {lengths}, for a size of each (docs/lengths.md)"

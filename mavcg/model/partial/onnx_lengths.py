@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mavcg.choose.lengths.samples import Lengths, ReadGraph, kernel_samples, lengths_text
+from mavcg.choose.lengths.samples import Lengths, ReadGraph, kernel_samples
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.importers.declared_shapes import GivenShapes
@@ -54,7 +54,7 @@ class OnnxLengths:
     def nodes(self) -> list[PlanNode]:
         """Return the nodes of the model, of which one is supported if it is so at all sampled lengths."""
         samples = support_samples(self.named.dimensions)
-        return nodes_of_sizes([self.support(each) for each in samples], [lengths_text(each) for each in samples])
+        return nodes_of_sizes([self.support(each) for each in samples], list(map(self.named.text, samples)))
 
     def part_graphs(self, chosen: Nodes, staying: frozenset[int], name: str) -> tuple[ReadGraph, str]:
         """Return the function that reads the graph of a part for lengths, and the part's digest.
@@ -86,13 +86,15 @@ class OnnxLengths:
             node = support.nodes[i]
             if node.why or node.known:
                 why = node.why or "its result is known when the model is read"
-                raise MavcgError(f"node '{_label(support, i)}' ({node.node.op_type}): at {lengths_text(lengths)} {why}")
+                raise MavcgError(
+                    f"node '{_label(support, i)}' ({node.node.op_type}): at {self.named.text(lengths)} {why}"
+                )
         here = make_subgraph(support, border.nodes, staying)
         if (here.inputs, here.outputs) != (border.inputs, border.outputs):
             i = border.nodes[0]
             raise MavcgError(
                 f"node '{_label(support, i)}' ({support.nodes[i].node.op_type}): its part reads or makes other tensors "
-                f"at {lengths_text(lengths)}"
+                f"at {self.named.text(lengths)}"
             )
         return subgraph_model(support, here, name)
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from mavcg.graph.counts import bounds_words
 from mavcg.model.note import dimensions_json
 from mavcg.model.partial.planned_parts import PartialResult
 
@@ -64,8 +65,8 @@ def show_partial(result: PartialResult, to: "Console") -> None:
         )
     to.print(table)
     bounds = {name: ends for subgraph in document["subgraphs"] for name, ends in subgraph["dimensions"].items()}
-    for name, (least, most) in bounds.items():
-        to.print(f"{name}: {least} to {most}, in each run anew; the table has its longest", highlight=False)
+    for name, ends in bounds.items():
+        to.print(f"{name}: {bounds_words(*ends)}, in each run anew; the table has its longest", highlight=False)
     unknown = document["nodes_with_unknown_macs"]
     more = f"; those of {unknown} more nodes are known only at run time" if unknown else ""
     to.print(f"{document['macs_share']:.1%} of {document['macs']:,} MACs{more}")

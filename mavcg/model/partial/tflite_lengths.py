@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from mavcg.choose.lengths.samples import Lengths, ReadGraph, lengths_text
+from mavcg.choose.lengths.samples import Lengths, ReadGraph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.importers.tflite_support import TfliteSupport, graph_supports, part_graph
@@ -44,7 +44,7 @@ class TfliteLengths:
             for lengths, graphs in at_others:
                 for i, operator in enumerate(graphs[number].operators):
                     if operator.why and not operators[i].why:
-                        operators[i] = replace(operators[i], why=f"{lengths_text(lengths)}: {operator.why}")
+                        operators[i] = replace(operators[i], why=f"{self.named.text(lengths)}: {operator.why}")
             found.append(replace(support, operators=tuple(operators)))
         return tuple(found)
 
@@ -63,7 +63,7 @@ class TfliteLengths:
                     if operator.why:
                         label = support.model.label(operator.operator)
                         raise MavcgError(
-                            f"node '{label}' ({operator.operator.op}): at {lengths_text(lengths)} {operator.why}"
+                            f"node '{label}' ({operator.operator.op}): at {self.named.text(lengths)} {operator.why}"
                         )
                 graph, _, _ = part_graph(support, nodes, name, loops=True)
                 graphs[key] = replace(graph, name=name)

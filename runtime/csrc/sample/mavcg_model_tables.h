@@ -76,6 +76,9 @@ static const struct engine_state state_table[] = {
 static const mavcg_dimension dimension_table[] = {
     {"rows", 1, 4},
 };
+static const int64_t dimension_steps[] = {
+    1,
+};
 static const struct engine_length length_table[] = {
     {0, 0, 1, 0},
 };

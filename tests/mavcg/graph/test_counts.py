@@ -15,6 +15,7 @@ from mavcg.graph.counts import (
     bounds_of,
     cycle_of,
     extent_of,
+    in_elements,
     lengths_in,
     product_of,
     quotient_of,
@@ -59,10 +60,33 @@ def test_text_values_and_extents_agree(count: Count) -> None:
     assert (values == [values[0]] * len(ALL)) or lengths_in(count)
 
 
+@given(counts, st.sampled_from([1, 2, 6, 32]), st.sampled_from([1, 4, 9]))
+def test_counts_of_steps_by_their_lengths(count: Count, a_step: int, b_step: int) -> None:
+    """The text in elements has the same value, divided exactly where it is divided."""
+    dimensions = (Dimension("a", 1, 5, a_step), Dimension("b", 2, 4, b_step))
+    shown = in_elements(count, dimensions)
+    for lengths in ALL:
+        elements = {dimension.name: lengths[dimension.name] * dimension.step for dimension in dimensions}
+        assert value_at(shown, elements) == value_at(count, lengths)
+
+
+@given(counts, st.integers(1, 40), st.integers(-9, 40), st.integers(1, 12))
+def test_quotients_of_multiples_are_exact(count: Count, factor: int, more: int, divisor: int) -> None:
+    made = quotient_of(sum_of(product_of(factor, count), more), divisor)
+    assert [value_at(made, each) for each in ALL] == [
+        (factor * value_at(count, each) + more) // divisor for each in ALL
+    ]
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [
         (quotient_of(sum_of(A, 2), 2), "(a + 2) / 2"),
+        (quotient_of(sum_of(product_of(32, A), 1), 2), "16 * a"),
+        (quotient_of(sum_of(product_of(6, A), product_of(4, B), 3), 4), "(2 * b + 3 * a + 1) / 2"),
+        (in_elements(product_of(16, A), [Dimension("a", 1, 5, 32)]), "a / 2"),
+        (in_elements(sum_of(product_of(24, A), 1), [Dimension("a", 1, 5, 32)]), "(3 * a) / 4 + 1"),
+        (in_elements(product_of(4, 32, A, 8, B), [Dimension("a", 1, 5, 32), Dimension("b", 1, 5, 32)]), "a * b"),
         (product_of(B, 4, A, 2), "8 * a * b"),
         (sum_of(B, -3, A, 1), "a + b - 2"),
         (product_of(quotient_of(A, 2), B), "(a / 2) * b"),

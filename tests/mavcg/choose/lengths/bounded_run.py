@@ -42,16 +42,17 @@ def all_of(dimensions: Dimensions) -> list[Dimension]:
 
 
 def by_name(lengths: Lengths, dimensions: Dimensions) -> dict[str, int]:
-    """Lengths by the names of their dimensions."""
+    """Lengths in steps, by the names of their dimensions."""
     each = (lengths,) if isinstance(lengths, int) else lengths
-    return {dimension.name: length for dimension, length in zip(all_of(dimensions), each, strict=True)}
+    return {d.name: length // d.step for d, length in zip(all_of(dimensions), each, strict=True)}
 
 
-def read(path: Path, shapes: Shapes, lengths: Mapping[str, int]) -> Graph:
-    """The graph of a model for lengths."""
-    (first, *_) = lengths.values()
+def read(path: Path, shapes: Shapes, dimensions: Dimensions, lengths: Mapping[str, int]) -> Graph:
+    """The graph of a model for lengths in steps."""
+    elements = {d.name: lengths[d.name] * d.step for d in all_of(dimensions)}
+    (first, *_) = elements.values()
     given = {
-        name: tuple(first if d is None else d if isinstance(d, int) else lengths[d] for d in shape)
+        name: tuple(first if d is None else d if isinstance(d, int) else elements[d] for d in shape)
         for name, shape in shapes.items()
     }
     return import_onnx(path, given)
@@ -59,7 +60,7 @@ def read(path: Path, shapes: Shapes, lengths: Mapping[str, int]) -> Graph:
 
 def lowered_for_lengths(path: Path, shapes: Shapes, dimensions: Dimensions) -> LoweredGraph:
     """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
-    sampled = sampled_graphs(lambda lengths: read(path, shapes, lengths), all_of(dimensions))
+    sampled = sampled_graphs(lambda lengths: read(path, shapes, dimensions, lengths), all_of(dimensions))
     most, *others = map(optimised, sampled.graphs)
     return lower_any_length([order_nodes(most).graph, *others], sampled, packing())
 
@@ -150,7 +151,7 @@ def results_of_lengths(
     results = {}
     for key, arrays in inputs.items():
         lengths = by_name(key, dimensions)
-        graph = optimised(read(path, shapes, lengths))
+        graph = optimised(read(path, shapes, dimensions, lengths))
         sizes = {name: graph.types[name].bytes for name in free.graph.outputs}
         rows = first_rows(free, lengths)
         results[key] = run_rows(free, compiled, arrays, sizes, rows, lengths), list[bytes]()
