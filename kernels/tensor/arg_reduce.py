@@ -16,13 +16,12 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     for_range,
     kernel_function,
-    operand,
-    scale_index,
 )
-from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.builder.nest import Nest, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
+from mavcg.kernels.builder.run_numbers import load_numbers, times, value_of
 from mavcg.kernels.tensor.reduce import kept_loops
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -35,7 +34,7 @@ class ArgReduce(KernelSpec):
     """The index of the largest (kind max) or smallest element along an axis, as i64.
 
     last: the last of equal elements counts, else the first. kept: loops over the outputs. length, stride: of the axis,
-    in elements. A row of work is one output. Operands: x, out.
+    in elements. words: numbers of these that a run sets. A row of work is one output. Operands: x, out, words.
     """
 
     kind: str
@@ -44,6 +43,7 @@ class ArgReduce(KernelSpec):
     length: int
     stride: int
     last: bool
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -74,7 +74,9 @@ def lower_arg(node: Node, graph: Graph, views: Mapping[str, View], packing: Pack
 def emit_arg(module: ir.Module, spec: ArgReduce, machine: Machine) -> ir.Function:
     """Emit the loops over outputs and over the elements of the axis."""
     _, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    numbers = load_numbers(b, spec.words, 2)
+    x, out, kept = numbers.operand(0, "x"), numbers.operand(1, "out"), nest_numbers(numbers, spec.kept, "kept")
+    length, stride = numbers.at("length", spec.length), numbers.at("stride", spec.stride)
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     sign = (">" if spec.kind == "max" else "<") + ("=" if spec.last else "")
 
@@ -83,20 +85,20 @@ def emit_arg(module: ir.Module, spec: ArgReduce, machine: Machine) -> ir.Functio
 
     def row(index: Value) -> None:
         from_, to = x, out
-        for i, x_step, out_step in zip(decode(b, index, spec.kept.shape), *spec.kept.strides, strict=True):
-            from_ = address(b, from_, scale_index(b, i, x_step * size))
-            to = address(b, to, scale_index(b, i, out_step * 8))
+        for i, x_step, out_step in zip(decode(b, index, kept.shape), *kept.strides, strict=True):
+            from_ = address(b, from_, times(b, i, x_step, size))
+            to = address(b, to, times(b, i, out_step, 8))
         first = widen(b.load(from_, align=size, typ=typ))
 
         def candidate(i: Value, best: Values) -> Values:
-            value = widen(b.load(address(b, from_, scale_index(b, i, spec.stride * size)), align=size, typ=typ))
+            value = widen(b.load(address(b, from_, times(b, i, stride, size)), align=size, typ=typ))
             if is_float(spec.dtype):
                 better = b.fcmp_ordered(sign, value, best[0])
             else:
                 better = (b.icmp_unsigned if spec.dtype[0] in "ub" else b.icmp_signed)(sign, value, best[0])
             return b.select(better, value, best[0]), b.select(better, i, best[1])
 
-        _, position = for_range(b, const(1), const(spec.length), 1, (first, const(0)), candidate, "candidate")
+        _, position = for_range(b, const(1), value_of(length), 1, (first, const(0)), candidate, "candidate")
         b.store(position, to, align=8)
 
     return finish_rows(b, row)

@@ -14,14 +14,13 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     kernel_function,
-    operand,
     repeat,
-    scale_index,
 )
-from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.builder.nest import Nest, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode, minimum
+from mavcg.kernels.builder.run_numbers import load_numbers, times, value_of
 from mavcg.kernels.tensor.reduce import kept_loops
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -34,7 +33,8 @@ class ArgTop(KernelSpec):
     """The indices of the `count` largest (kind max) or smallest elements along an axis, as i64, the best first.
 
     Of equal elements the first comes first. lines: loops over the lines along the axis. length, stride, out_stride: of
-    the axis in x and of its place in out, in elements. A row of work is one line. Operands: x, out.
+    the axis in x and of its place in out, in elements. words: numbers of these that a run sets. A row of work is one
+    line. Operands: x, out, words.
     """
 
     kind: str
@@ -44,6 +44,7 @@ class ArgTop(KernelSpec):
     stride: int
     count: int
     out_stride: int
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -82,7 +83,9 @@ def lower_arg_top(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 def emit_arg_top(module: ir.Module, spec: ArgTop, machine: Machine) -> ir.Function:
     """Emit, for each line, the insertion of each element's index among the best so far, which are in order."""
     _, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    numbers = load_numbers(b, spec.words, 2)
+    x, out, lines = numbers.operand(0, "x"), numbers.operand(1, "out"), nest_numbers(numbers, spec.lines, "lines")
+    stride, out_stride = numbers.at("stride", spec.stride), numbers.at("out_stride", spec.out_stride)
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     sign = ">" if spec.kind == "max" else "<"
 
@@ -93,16 +96,16 @@ def emit_arg_top(module: ir.Module, spec: ArgTop, machine: Machine) -> ir.Functi
 
     def row(index: ir.Value) -> None:
         line, best = x, out
-        for i, x_step, out_step in zip(decode(b, index, spec.lines.shape), *spec.lines.strides, strict=True):
-            line = address(b, line, scale_index(b, i, x_step * size))
-            best = address(b, best, scale_index(b, i, out_step * _INDEX_BYTES))
+        for i, x_step, out_step in zip(decode(b, index, lines.shape), *lines.strides, strict=True):
+            line = address(b, line, times(b, i, x_step, size))
+            best = address(b, best, times(b, i, out_step, _INDEX_BYTES))
 
         def value(i: ir.Value) -> ir.Value:
-            loaded = b.load(address(b, line, scale_index(b, i, spec.stride * size)), align=size, typ=typ)
+            loaded = b.load(address(b, line, times(b, i, stride, size)), align=size, typ=typ)
             return widen_half(b, loaded) if spec.dtype == "bf16" else loaded
 
         def place(i: ir.Value) -> ir.Value:
-            return address(b, best, scale_index(b, i, spec.out_stride * _INDEX_BYTES))
+            return address(b, best, times(b, i, out_stride, _INDEX_BYTES))
 
         def store_inside(i: ir.Value, number: ir.Value) -> None:
             with b.if_then(b.icmp_signed("<", i, const(spec.count))):
@@ -132,7 +135,7 @@ def emit_arg_top(module: ir.Module, spec: ArgTop, machine: Machine) -> ir.Functi
             b.position_at_end(found)
             store_inside(at, i)
 
-        repeat(b, 0, spec.length, insert)
+        repeat(b, 0, value_of(numbers.at("length", spec.length)), insert)
 
     return finish_rows(b, row)
 

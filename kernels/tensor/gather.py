@@ -22,7 +22,7 @@ class GatherSpec(NestKernel):
 
     nest: loops with the strides of x without that axis, of indices, of the output. index_bytes: 4 or 8. length, step:
     length and stride of x along the axis, in elements. An index out of range is clamped, so that no other memory is
-    read. words: length and numbers of the nest that a run sets. Operands: x, indices, output, words.
+    read. words: length, step and numbers of the nest that a run sets. Operands: x, indices, output, words.
     """
 
     item_bytes: int
@@ -73,12 +73,13 @@ def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Fun
     typ, lanes = ir.IntType(size * 8), machine.vector_bytes // size
     sizes = (size, spec.index_bytes, size)
     numbers = load_numbers(b, spec.words, 3)
-    nest, length = nest_numbers(numbers, spec.nest), numbers.at("length", spec.length)
+    nest = nest_numbers(numbers, spec.nest)
+    length, step = numbers.at("length", spec.length), numbers.at("step", spec.step)
     x_step, index_step, out_step = (strides[-1] for strides in nest.strides)
 
     def element_address(x: ir.Value, index_place: ir.Value) -> ir.Value:
         index = index_at(b, index_place, spec.index_bytes, length)
-        return address(b, x, scale_index(b, index, spec.step * size), "chosen")
+        return address(b, x, times(b, index, step, size), "chosen")
 
     def lines(addresses: list[ir.Value], line: Line) -> None:
         source = element_address(addresses[0], addresses[1])
@@ -94,8 +95,8 @@ def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Fun
     def singly(addresses: list[ir.Value], line: Line) -> None:
         def emit_element(at: ir.Value) -> None:
             x, index, out = (
-                address(b, pointer, times(b, at, step, item))
-                for pointer, step, item in zip(addresses, (x_step, index_step, out_step), sizes, strict=True)
+                address(b, pointer, times(b, at, stride, item))
+                for pointer, stride, item in zip(addresses, (x_step, index_step, out_step), sizes, strict=True)
             )
             store_vector(b, load_vector(b, element_address(x, index), typ, name="value"), out)
 

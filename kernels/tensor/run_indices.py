@@ -6,6 +6,7 @@ index, so that readers and writers stay within their tensors.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from llvmlite import ir
 
@@ -29,11 +30,12 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.builder.lanes import load_lanes, load_vector, store_lanes, store_vector
-from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, collapse
+from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum, nest_rows
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
 from mavcg.kernels.tensor.copies import relaid_steps
 from mavcg.kernels.tensor.gather import index_at
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -45,8 +47,8 @@ class FlatIndexSpec(KernelSpec):
 
     nest: loops with strides of indices without their last dimension, strides of out, and offsets. index_step: stride of
     the last dimension of indices, in elements. lengths: valid indices[.., k] are 0 to lengths[k] - 1, with from_end
-    also
-    -lengths[k] to -1. Operands: indices, out, fault word.
+    also -lengths[k] to -1. words: numbers that a run sets, of the nest, lengths and index_strides. Operands: indices,
+    out, fault word, words.
     """
 
     index_bytes: int
@@ -55,6 +57,7 @@ class FlatIndexSpec(KernelSpec):
     lengths: tuple[int, ...]
     index_strides: tuple[int, ...]
     from_end: bool
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -143,32 +146,41 @@ def emit_flat_index(module: ir.Module, spec: FlatIndexSpec, machine: Machine) ->
     """
     function, b = kernel_function(module, spec, machine)
     indices, out, fault = operands(b, "indices", "out", "fault")
+    numbers = load_numbers(b, spec.words, 3)
+    indices, out = numbers.at_place(0, indices), numbers.at_place(1, out)
+    nest = nest_numbers(numbers, spec.nest)
+    lengths, index_strides = (numbers.along(name, getattr(spec, name)) for name in ("lengths", "index_strides"))
     typ, size = ir.IntType(spec.index_bytes * 8), spec.index_bytes
 
-    def offset_at(at: list[ir.Value], strides: tuple[int, ...]) -> ir.Value:
+    def offset_at(at: list[ir.Value], strides: tuple[Number, ...]) -> ir.Value:
         total: ir.Value = const(0)
         for index, stride in zip(at, strides, strict=True):
-            total = b.add(total, scale_index(b, index, stride)) if stride else total
+            total = total if stride == 0 else b.add(total, times(b, index, stride))
         return total
 
     def position(number: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
         (outside,) = carried
-        at = decode(b, number, spec.nest.shape)
-        read, written, flat = (offset_at(at, strides) for strides in spec.nest.strides)
-        for k, (length, stride) in enumerate(zip(spec.lengths, spec.index_strides, strict=True)):
+        at = decode(b, number, nest.shape)
+        read, written, flat = (offset_at(at, strides) for strides in nest.strides)
+        for k, (given, stride) in enumerate(zip(lengths, index_strides, strict=True)):
+            length = value_of(given)
             element = b.add(read, const(k * spec.index_step))
             index = load_vector(b, address(b, indices, scale_index(b, element, size)), typ, name="index")
             index = b.sext(index, I64) if size < 8 else index
             if spec.from_end:
-                index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, const(length)), index)
-            outside = b.or_(outside, b.icmp_unsigned(">=", index, const(length)), "outside")
-            inside = minimum(b, maximum(b, index, const(0)), const(length - 1), "index_inside")
-            flat = b.add(flat, scale_index(b, inside, stride))
+                index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, length), index)
+            outside = b.or_(outside, b.icmp_unsigned(">=", index, length), "outside")
+            last = const(given - 1) if isinstance(given, int) else b.sub(given, const(1))
+            inside = minimum(b, maximum(b, index, const(0)), last, "index_inside")
+            flat = b.add(flat, times(b, inside, stride))
         store_vector(b, flat, address(b, out, scale_index(b, written, 8)))
         return (outside,)
 
     begin = b.mul(function.args[1], const(spec.row_positions))
-    end = minimum(b, b.mul(function.args[2], const(spec.row_positions)), const(spec.nest.elements))
+    positions: ir.Value = const(prod(each for each in nest.shape if isinstance(each, int)))
+    for each in nest.shape:
+        positions = positions if isinstance(each, int) else b.mul(positions, each)
+    end = minimum(b, b.mul(function.args[2], const(spec.row_positions)), positions)
     (outside,) = for_range(b, begin, end, 1, (const(0, I1),), position, "position")
     with b.if_then(outside, likely=False):
         b.store(const(1, I32), fault, align=4)

@@ -17,23 +17,25 @@ from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     F32,
     TYPES,
+    Values,
     address,
     const,
     finish_rows,
+    for_range,
     kernel_function,
     lanes_and_element,
-    operand,
     repeat,
     scale_index,
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
-from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.builder.nest import Nest, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
 from mavcg.kernels.tensor.reduce import combiner, partial_type
-from mavcg.kernels.tensor.terms import Reduction, total_of, walk
-from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.tensor.terms import Reduction, total_of
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -48,8 +50,9 @@ class Softmax(KernelSpec):
     """A softmax along one axis. log: its logarithm instead. Of f16 it is computed in f32 and rounded once.
 
     axis: (length, stride in x, stride in out). line: length of the last dimension, along which vectors run; 1 if the
-    axis itself is last. outer: the other dimensions, with strides of x and out. A row of work is one point of the outer
-    dimensions. Operands: x, out, which may be the same buffer.
+    axis itself is last. outer: the other dimensions, with strides of x and out. words: numbers that a run sets, of all
+    of these, but not the strides of a last axis. A row of work is one point of the outer dimensions. Operands: x, out,
+    which may be the same buffer, words.
     """
 
     log: bool
@@ -57,6 +60,7 @@ class Softmax(KernelSpec):
     axis: tuple[int, int, int]
     line: int
     dtype: str = "f32"
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -110,32 +114,59 @@ class _Elements:
     """The elements of a line along the axis. first: pointer to the first one. step: between two, in elements."""
 
     first: Value
-    step: int
+    step: Number
     dtype: str
 
     def at(self, b: ir.IRBuilder, i: Value) -> Value:
         """Return the address of element i."""
-        return address(b, self.first, scale_index(b, i, self.step * DTYPES[self.dtype].itemsize))
+        return address(b, self.first, times(b, i, self.step, DTYPES[self.dtype].itemsize))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The numbers of a softmax's axis, some of which a run may set: length, strides in x and out, length of a line."""
+
+    length: Number
+    x_step: Number
+    out_step: Number
+    line: Number
 
 
 def emit_softmax(module: ir.Module, spec: Softmax, machine: Machine) -> ir.Function:
     """Emit loops along the axis: the largest element, the exponentials, their sum, the results."""
     function, b = kernel_function(module, spec, machine)
-    x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]
+    numbers = load_numbers(b, spec.words, 2)
+    x, out, scratch = numbers.operand(0, "x"), numbers.operand(1, "out"), function.args[3]
+    outer, (length, *steps) = nest_numbers(numbers, spec.outer, "outer"), numbers.along("axis", spec.axis)
+    axis = _Axis(length, steps[0], steps[1], numbers.at("line", spec.line))
 
     def row(index: Value) -> None:
         from_, to = x, out
-        for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            from_ = address(b, from_, scale_index(b, i, x_step * spec.size))
-            to = address(b, to, scale_index(b, i, out_step * spec.size))
-        (_along_axis if spec.line == 1 else _across_lines)(b, spec, from_, to, scratch)
+        for i, x_step, out_step in zip(decode(b, index, outer.shape), *outer.strides, strict=True):
+            from_ = address(b, from_, times(b, i, x_step, spec.size))
+            to = address(b, to, times(b, i, out_step, spec.size))
+        (_along_axis if spec.line == 1 else _across_lines)(b, spec, axis, from_, to, scratch)
 
     return finish_rows(b, row)
 
 
-def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch: Value) -> None:
+def _parts(b: ir.IRBuilder, length: Number, lanes: int, body: Callable[[Value, int], None], name: str) -> None:
+    """Emit body(index, used lanes) for all vectors of a length; the rest one by one where a run sets the length."""
+    if isinstance(length, int):
+        whole = length // lanes * lanes
+        repeat(b, 0, whole, lambda i: body(i, lanes), name, lanes)
+        if length % lanes:
+            body(const(whole), length % lanes)
+        return
+    end = b.sub(length, b.urem(length, const(lanes)), name="whole")
+    repeat(b, 0, end, lambda i: body(i, lanes), name, lanes)
+    repeat(b, end, length, lambda i: body(i, 1), f"{name}_rest")
+
+
+def _along_axis(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Value, scratch: Value) -> None:
     """Emit the softmax along a last axis, with partial sums as in a reduction along the last axis."""
-    length, x_step, out_step = spec.axis
+    most, x_step, out_step = spec.axis
+    in_run = None if isinstance(axis.length, int) else axis.length
     dtype = spec.dtype
     inputs, results = _Elements(x, x_step, dtype), _Elements(out, out_step, dtype)
     exponentials = _Elements(scratch, 1, "f32") if spec.scratch_bytes else results
@@ -145,7 +176,8 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch: V
     def widen_maximum(value: Value) -> Value:
         return widen_half(b, value) if partial == F32 else value
 
-    largest = widen_half(b, total_of(b, Nest((length,), ((x_step,),)), dtype, x, maxima, widen_maximum))
+    terms = Nest((most,), ((x_step,),))
+    largest = widen_half(b, total_of(b, terms, dtype, x, maxima, widen_maximum, in_run))
 
     def update_all(source: _Elements, target: _Elements, change: Callable[[Value, int], Value]) -> None:
         lanes = LANES if source.step == target.step == 1 else 1
@@ -154,10 +186,7 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch: V
             value = widen_half(b, load_lanes(b, source.at(b, i), TYPES[source.dtype], lanes, used))
             store_lanes(b, round_to(b, change(value, lanes), target.dtype), target.at(b, i), lanes, used)
 
-        whole = length // lanes * lanes
-        repeat(b, 0, whole, lambda i: update(i, lanes), "vector", lanes)
-        if length % lanes:
-            update(const(whole), length % lanes)
+        _parts(b, axis.length, lanes, update, "vector")
 
     def subtract_largest(value: Value, lanes: int) -> Value:
         return b.fsub(value, splat(b, largest, lanes))
@@ -167,22 +196,22 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch: V
         def term(value: Value) -> Value:
             return exp_of_negative(b, subtract_largest(widen_half(b, value), lanes_and_element(value.type)[0]))
 
-        log_total = log_(b, total_of(b, Nest((length,), ((x_step,),)), dtype, x, _SUM, term))
+        log_total = log_(b, total_of(b, terms, dtype, x, _SUM, term, in_run))
         update_all(inputs, results, lambda x, n: b.fsub(subtract_largest(x, n), splat(b, log_total, n)))
         return
     update_all(inputs, exponentials, lambda value, lanes: exp_of_negative(b, subtract_largest(value, lanes)))
-    total = total_of(b, Nest((length,), ((exponentials.step,),)), "f32", exponentials.first, _SUM)
+    step = 1 if spec.scratch_bytes else out_step
+    total = total_of(b, Nest((most,), ((step,),)), "f32", exponentials.first, _SUM, outermost=in_run)
     factor = b.fdiv(ir.Constant(F32, 1.0), total)
     update_all(exponentials, results, lambda value, lanes: b.fmul(value, splat(b, factor, lanes)))
 
 
-def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch: Value) -> None:
+def _across_lines(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Value, scratch: Value) -> None:
     """Emit the softmax along an axis that is not the last: each lane of a vector is a softmax of its own."""
-    length, x_step, out_step = spec.axis
 
     def vectors(first: Value, used: int) -> None:
         from_, to = (address(b, p, scale_index(b, first, spec.size)) for p in (x, out))
-        inputs, results = _Elements(from_, x_step, spec.dtype), _Elements(to, out_step, spec.dtype)
+        inputs, results = _Elements(from_, axis.x_step, spec.dtype), _Elements(to, axis.out_step, spec.dtype)
         exponentials = _Elements(scratch, LANES, "f32") if spec.scratch_bytes else results
         typ = ir.VectorType(F32, LANES)
 
@@ -190,14 +219,11 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch:
             return widen_half(b, load_lanes(b, at, TYPES[dtype], LANES, used))
 
         def fold(source: _Elements, start: float, change: Callable[[Value, Value], Value]) -> Value:
-            (result,) = walk(
-                b,
-                Nest((length,), ((source.step,),)),
-                DTYPES[source.dtype].itemsize,
-                source.first,
-                (ir.Constant(typ, [start] * LANES),),
-                lambda at, acc: (change(load(at, source.dtype), acc[0]),),
-            )
+            def term(i: Value, acc: Values) -> Values:
+                return (change(load(source.at(b, i), source.dtype), acc[0]),)
+
+            starts = (ir.Constant(typ, [start] * LANES),)
+            (result,) = for_range(b, const(0), value_of(axis.length), 1, starts, term, "term_0")
             return result
 
         def update_all(source: _Elements, target: _Elements, change: Callable[[Value], Value]) -> None:
@@ -205,7 +231,7 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch:
                 result = round_to(b, change(load(source.at(b, i), source.dtype)), target.dtype)
                 store_lanes(b, result, target.at(b, i), LANES, used)
 
-            repeat(b, 0, length, update, "element")
+            repeat(b, 0, value_of(axis.length), update, "element")
 
         largest = fold(inputs, -inf, lambda value, acc: at_least(b, value, acc))
         if spec.log:
@@ -218,10 +244,7 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch:
         factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
         update_all(exponentials, results, lambda value: b.fmul(value, factor))
 
-    whole = spec.line // LANES * LANES
-    repeat(b, 0, whole, lambda i: vectors(i, LANES), "line", LANES)
-    if spec.line % LANES:
-        vectors(const(whole), spec.line % LANES)
+    _parts(b, axis.line, LANES, vectors, "line")
 
 
 LOWER = {"softmax": lower_softmax, "log_softmax": lower_softmax}

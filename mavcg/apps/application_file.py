@@ -23,7 +23,7 @@ NO_COUNTS = "a run of a network of an application does not decide lengths of its
 _AUTO = re.compile(r"auto(?::(\d+))?")
 _NETWORK_KEY = re.compile(r"network\[(\d+)\]\.?(.*)")
 Frames = Annotated[float, Meta(ge=0, lt=1e300, description="a number of frames per second, from 0 on")]
-_LENGTH = r"[0-9]{1,18}(\.\.[0-9]{1,18})?"
+_LENGTH = r"[0-9]{1,18}(\.\.[0-9]{1,18}(:[0-9]{1,18})?)?"
 _Length = Annotated[
     Annotated[int, Meta(gt=0)] | Annotated[str, Meta(pattern=f"^{_LENGTH}$")],
     Meta(description="a length from 1 on or a range of lengths", examples=['3 or "1..512"']),

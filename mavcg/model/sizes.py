@@ -110,8 +110,8 @@ def _check_range(bounds: Range, where: str) -> None:
             f"write {inside[0]}..{inside[1]}:{step}" if len(inside) > 1 and inside[0] < inside[1] else "give others"
         )
         raise MavcgError(
-            f"{where}: the range {least}..{most}:{step} has the multiples of {step} as lengths, and its bounds have to be "
-            f"two of these; {remedy}"
+            f"{where}: the range {least}..{most}:{step} has the multiples of {step} as lengths, and its bounds "
+            f"have to be two of these; {remedy}"
         )
 
 

@@ -23,6 +23,7 @@ from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.int8.means import QMeanSpec
 from mavcg.kernels.int8.specs import QConv2d, QDepthwise
 from mavcg.kernels.tensor.arg_reduce import ArgReduce
+from mavcg.kernels.tensor.arg_top import ArgTop
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec, LookupSpec
@@ -41,6 +42,7 @@ from mavcg.specs.row_kernel import RowKernel
 _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
     {
         ArgReduce: ("kept",),
+        ArgTop: ("lines",),
         Conv2d: ("x", "out", "residual"),
         ConvTranspose2d: ("x", "out"),
         CopySpec: ("nest",),

@@ -15,13 +15,15 @@ from mavcg.choose.lengths.samples import Lengths, fit_count
 from mavcg.choose.lowering.lower import LoweredStep
 from mavcg.graph.counts import Count, Dimension, is_symbolic, product_of, quotient_of, sum_of, value_at
 from mavcg.kernels.attention.spec import Attention
-from mavcg.kernels.builder.nest import NestKernel
+from mavcg.kernels.builder.nest import NestKernel, collapse
 from mavcg.kernels.builder.run_numbers import PLACE
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d, QDepthwise
+from mavcg.kernels.tensor.arg_reduce import ArgReduce
+from mavcg.kernels.tensor.arg_top import ArgTop
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec
@@ -29,6 +31,8 @@ from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.resample import ResampleSpec
+from mavcg.kernels.tensor.run_indices import FlatIndexSpec
+from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.memory.locations import Storage
 from mavcg.specs.kernel import KernelSpec, View
@@ -43,6 +47,8 @@ _OF_IMAGES = (
 # The integers of a spec that its kernel can read in a run: paths, or the beginnings of paths.
 _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
     {
+        ArgReduce: ("kept", "length", "stride"),
+        ArgTop: ("lines", "length", "stride", "out_stride"),
         Attention: (
             "outer",
             "keys",
@@ -53,13 +59,15 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         CopySpec: ("nest", "source_offset", "target_offset"),
         Depthwise: _OF_IMAGES,
         ElementwiseSpec: ("nest",),
-        GatherSpec: ("nest", "length"),
+        FlatIndexSpec: ("nest", "lengths", "index_strides"),
+        GatherSpec: ("nest", "length", "step"),
         PadBorder: ("out", "before", "after"),
         Pool: _OF_POOLS,
         QAvgPoolSpec: _OF_POOLS,
         **dict.fromkeys((IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise), _OF_IMAGES),
         Reduce: ("kept", "reduced.shape.0"),
         ResampleSpec: ("nest", "length", "step"),
+        Softmax: ("outer", "axis", "line"),
     }
 )
 # Integers that no kernel reads: the rows of all images are a step's rows of work, and windows end where rows do.
@@ -145,6 +153,8 @@ def merge_by_words(
     if not all(_begins(path, _OF_RUN[kind]) for path in read) or (places and kind in _AT_FIXED_PLACES):
         return None
     if "x.strides.1" in read and not _has_free_tap_rows(longest):
+        return None
+    if isinstance(longest, Softmax) and longest.line == 1 and not read.keys().isdisjoint(("axis.1", "axis.2")):
         return None
     if isinstance(longest, Reduce) and longest.along and f"kept.shape.{len(longest.kept.shape) - 1}" in counts:
         return None
@@ -246,6 +256,8 @@ def _comparable(spec: KernelSpec) -> KernelSpec:
         case Attention(outer=(1, _)):
             query, key, value, out = ((0, *strides[1:]) for strides in (spec.query, spec.key, spec.value, spec.out))
             return replace(spec, query=query, key=key, value=value, out=out)
+        case Softmax():
+            return replace(spec, outer=collapse(spec.outer.shape, spec.outer.strides))
     return spec
 
 
@@ -270,6 +282,15 @@ def _rows(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
             at, block = spec.nest.row_split
             outer = (counts[f"nest.shape.{i}"] for i in range(at))
             return product_of(*outer, quotient_of(sum_of(counts[f"nest.shape.{at}"], block - 1), block))
+        case ArgReduce():
+            return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape))))
+        case ArgTop():
+            return product_of(*(counts[f"lines.shape.{i}"] for i in range(len(spec.lines.shape))))
+        case Softmax():
+            return product_of(*(counts[f"outer.shape.{i}"] for i in range(len(spec.outer.shape))))
+        case FlatIndexSpec():
+            positions = product_of(*(counts[f"nest.shape.{i}"] for i in range(len(spec.nest.shape))))
+            return quotient_of(sum_of(positions, spec.row_positions - 1), spec.row_positions)
         case Attention():
             return product_of(counts["outer.0"], counts["outer.1"], spec.heads[1])
         case RowKernel():

@@ -58,7 +58,7 @@ class TfliteLengths:
             if key not in graphs:
                 support = self.at(lengths).get(number)
                 if support is None:
-                    raise MavcgError(f"subgraph {number}: its shapes are not known at {lengths_text(lengths)}")
+                    raise MavcgError(f"subgraph {number}: its shapes are not known at {self.named.text(lengths)}")
                 for operator in (support.operators[i] for i in nodes):
                     if operator.why:
                         label = support.model.label(operator.operator)

@@ -48,7 +48,7 @@ def test_a_range_of_lengths_is_a_bounded_dimension(tmp_path: Path, shape: str) -
     first, second = read_application_file(tmp_path / "app.toml").networks
 
     assert first.bounds is None and second.bounds is not None
-    assert second.bounds.shapes == {"x": (1, (1, 512), 8), "mask": (8, 8)}
+    assert second.bounds.shapes == {"x": (1, (1, 512, 1), 8), "mask": (8, 8)}
     assert second.shapes == {"x": (1, 512, 8), "mask": (8, 8)}
 
 

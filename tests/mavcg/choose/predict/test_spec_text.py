@@ -110,7 +110,7 @@ def test_old_notes_hold_all_families() -> None:
         {"float": "x"},
         {"layout": "HHH"},
         {"softmax": [1], "view": []},
-        {"softmax": [1, 2, 3, 4, 5, 6]},
+        {"softmax": [1, 2, 3, 4, 5, 6, 7]},
         [{"view": []}],
     ],
 )
