@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import half_of_pairs
-from mavcg.kernels.builder.emit import F64, I32, I64, PTR, call_intrinsic, const, fma, lanes_of, vector
+from mavcg.kernels.builder.emit import BF16, F64, I32, I64, PTR, call_intrinsic, const, fma, lanes_of, vector
 from mavcg.kernels.builder.lanes import shuffle
 from mavcg.specs.kernel import Machine
 
 LANES = 4  # f32 lanes of a vector: a matrix of 2 x 2 sums
 _DISCARDED = (1 << 29) - 1  # bits of an f64's mantissa that f32 does not have
-_SMALLEST, _OVERFLOW = 2.0**-126, 2.0**128
+SMALLEST_NORMAL, _OVERFLOW = 2.0**-126, 2.0**128
 
 
 class BFloatType(ir.Type):  # type: ignore[misc]
@@ -58,6 +58,13 @@ def flushed_subnormals(b: ir.IRBuilder) -> Iterator[None]:
     call_intrinsic(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), flushing)
     yield
     call_intrinsic(b, "llvm.x86.sse.ldmxcsr", ir.VoidType(), own)
+
+
+def round_flushed(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Return vectors of f32 rounded to bf16 by VCVTNEPS2BF16, which gives 0 for the subnormal numbers that it reads."""
+    lanes = lanes_of(x)
+    rounded = call_intrinsic(b, f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * lanes}", vector(BFLOAT, lanes), x)
+    return b.bitcast(rounded, vector(BF16, lanes))
 
 
 def add_pair_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -135,7 +142,7 @@ def _in_range(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     sign = b.and_(bits, ir.Constant(bits.type, [1 << 63] * LANES))
     size = b.bitcast(b.and_(bits, ir.Constant(bits.type, [(1 << 63) - 1] * LANES)), x.type)
     infinite = b.bitcast(b.or_(sign, ir.Constant(bits.type, [0x7FF << 52] * LANES)), x.type)
-    small = b.fcmp_ordered("<", size, ir.Constant(x.type, [_SMALLEST] * LANES))
+    small = b.fcmp_ordered("<", size, ir.Constant(x.type, [SMALLEST_NORMAL] * LANES))
     large = b.fcmp_ordered(">=", size, ir.Constant(x.type, [_OVERFLOW] * LANES))
     return b.select(small, b.bitcast(sign, x.type), b.select(large, infinite, x))
 

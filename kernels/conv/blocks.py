@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.activation import activation
+from mavcg.kernels.builder.activation import activate, activation
+from mavcg.kernels.builder.bf16_products import SMALLEST_NORMAL, round_flushed
 from mavcg.kernels.builder.emit import address, const, repeat, scale_index
 from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
@@ -152,8 +153,7 @@ class Blocks(RowsOfWork[Conv2d]):
 
         def tile(shape: RegisterTile, at: Pointers) -> None:
             part: Part | None = block.part
-            act = activation(b, spec.act, spec.act_args, spec.out.dtype)
-            emit_tile(b, self.machine, block.total, self.weights, shape, at, act, part)
+            emit_tile(b, self.machine, block.total, self.weights, shape, at, self.ending(), part)
 
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows
@@ -186,6 +186,18 @@ class Blocks(RowsOfWork[Conv2d]):
             self.tiles(tiles, with_next_weights(pointers(row), b.sub(row, run.begin)))
 
         repeat(b, run.begin, run.end, line, "row")
+
+    def ending(self) -> Callable[[Value], Value]:
+        """Return the emitter of an output's activation and rounding, of f32 lanes.
+
+        Where no operation leaves a subnormal number (`flushed_subnormals`), an instruction rounds as others do.
+        """
+        b, spec, machine = self.b, self.spec, self.machine
+        bounds = [abs(bound) for bound in spec.act_args] if spec.act == "clip" else []
+        normal = spec.act in ("", "relu", "clip") and not any(0 < bound < SMALLEST_NORMAL for bound in bounds)
+        if normal and spec.terms > 1 and machine.arch == "x86_64" and (machine.bf16_dot or machine.bf16_tiles):
+            return lambda x: round_flushed(b, activate(b, spec.act, spec.act_args, x))
+        return activation(b, spec.act, spec.act_args, spec.out.dtype)
 
     @property
     def pass_rows(self) -> int:

@@ -37,7 +37,7 @@ CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any], int], ...] 
     ((1, 1, 5, 64), (40, 1, 1, 64), {"act": "relu"}, 32),
     ((1, 3, 17, 24), (21, 1, 1, 24), {}, 24),
     ((1, 5, 9, 40), (70, 3, 3, 40), {"residual": True}, 20),
-    ((1, 4, 35, 16), (16, 2, 3, 16), {"stride": (2, 2), "act": "relu"}, 16),
+    ((1, 4, 35, 16), (16, 2, 3, 16), {"stride": (2, 2), "act": "clip", "act_args": (0.0, 6.0)}, 16),
     ((2, 4, 18, 64), (24, 3, 3, 32), {"groups": 2, "dilation": (1, 2)}, 32),
     ((1, 1, 3, 64), (20, 1, 1, 64), {}, 1),
     ((1, 5, 9, 12), (20, 1, 1, 12), {}, 1),
@@ -62,10 +62,11 @@ def tiled_case(number: int, numbers: Sequence[float] = ()) -> tuple[EmulatedNode
         x = np.resize(np.array(numbers, np.float32).astype(BF16), x_shape)
     bias = rng.standard_normal(w_shape[0]).astype(np.float32)
     names = [b.input("x", TensorType("bf16", x_shape)), b.constant(w, "w"), b.constant(bias, "bias")]
-    inputs, residual = {"x": x}, 0.0
+    inputs = {"x": x}
+    residual: Array | float = 0.0
     if options.get("residual"):
         shape = evaluated_shape("conv2d", x, w, attrs)
-        residual = inputs["residual"] = rng.standard_normal(shape).astype(np.float32).astype(BF16)
+        inputs["residual"] = residual = rng.standard_normal(shape).astype(np.float32).astype(BF16)
         names.append(b.input("residual", TensorType("bf16", shape)))
     graph = b.finish([b.add("conv2d", names, **attrs)])
     return emulated_node(graph, inputs, packing=PACKING), x, w, bias, residual
@@ -100,14 +101,15 @@ def defined(left: Array, right: Array, block: int) -> np.float32:
 def test_sums_have_the_bits_of_their_definition(number: int) -> None:
     """And they are near the exact ones: n terms round by at most n * 2^-24 of the magnitudes, bf16 by 2^-8."""
     node, x, w, bias, residual = tiled_case(number)
-    terms, low = CASES[number][-1], 0.0 if CASES[number][2].get("act") else -np.inf
+    terms, act = CASES[number][-1], CASES[number][2].get("act", "")
+    low, high = {"": (-np.inf, np.inf), "relu": (0, np.inf), "clip": (0, 6)}[act]
     assert [step.spec.terms for step in node.steps] == [terms]  # type: ignore[attr-defined]
     output = computed(node, optimised=number == 0)
     left, right = terms_of(node, x, w)
     products = left.astype(np.float64) * right.astype(np.float64)
     more = np.asarray(residual).astype(np.float64)
     exact, size = (f(products).sum(-1) + f(bias) + f(more) for f in (np.asarray, np.abs))
-    error = np.abs(output.astype(np.float64) - np.maximum(exact, low))
+    error = np.abs(output.astype(np.float64) - np.clip(exact, low, high))
     assert (error <= np.abs(exact) * 2.0**-8 + size * left.shape[-1] * 2.0**-24).all()
     rng = np.random.default_rng(number)
     for _ in range(SAMPLES if terms > 1 else 0):
@@ -115,7 +117,7 @@ def test_sums_have_the_bits_of_their_definition(number: int) -> None:
         total = defined(left[at], right[at[-1]], terms) + bias[at[-1]]
         if isinstance(residual, np.ndarray):
             total = total + residual[at].astype(np.float32)
-        assert np.maximum(total, low).astype(BF16) == output[at]
+        assert np.clip(total, low, high).astype(BF16) == output[at]
 
 
 def test_subnormal_and_infinite_numbers_are_the_same_everywhere() -> None:
