@@ -24,7 +24,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
-from mavcg.kernels.builder.nest import Nest, collapse
+from mavcg.kernels.builder.nest import Nest, NestNumbers, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.builder.quantize import requantize_value, widen
 from mavcg.kernels.tensor.terms import walk
@@ -118,11 +118,12 @@ def emit_mean(module: ir.Module, spec: QMeanSpec, machine: Machine) -> ir.Functi
     x_step, out_step = (strides[-1] for strides in spec.kept.strides)
     lanes = machine.vector_bytes // 4
     count: ir.Value = const(spec.reduced.elements)
-    outermost: ir.Value | None = None
+    loops: NestNumbers | None = None
     factor: ir.Value = ir.Constant(F32, float(np.float32(spec.to.multiplier / spec.reduced.elements)))
     if spec.per_index:
         outermost = scale_index(b, row_count(b, 2), spec.per_index, "outermost_terms")
         count = scale_index(b, outermost, prod(spec.reduced.shape[1:]))
+        loops = NestNumbers((outermost, *spec.reduced.shape[1:]), spec.reduced.strides)
         # The quotient of f64 rounded to f32, as of a constant number of terms.
         factor = b.fptrunc(b.fdiv(ir.Constant(F64, spec.to.multiplier), b.sitofp(count, F64)), F32)
     inside = b.trunc(count, I32)
@@ -135,7 +136,7 @@ def emit_mean(module: ir.Module, spec: QMeanSpec, machine: Machine) -> ir.Functi
             return tuple(b.add(a, widen(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True))
 
         zero = zero_sums(wide)
-        totals = walk(b, spec.reduced, 1, addresses[0], (zero,) * vectors, term, outermost)
+        totals = walk(b, spec.reduced, 1, addresses[0], (zero,) * vectors, term, loops)
         for i, total in enumerate(totals):
             result = emit_quantized_mean(b, spec.to, total, inside, factor, wide)
             store_lanes(b, result, address(b, addresses[1], i * wide), wide, used)

@@ -30,7 +30,6 @@ from mavcg.kernels.builder.emit import (
     lanes_and_element,
     number,
     repeat,
-    scale_index,
     vector,
     with_element,
 )
@@ -38,7 +37,7 @@ from mavcg.kernels.builder.lanes import load_vector, splat, store_vector
 from mavcg.kernels.builder.nest import Nest, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.run_numbers import load_numbers, times
-from mavcg.kernels.tensor.terms import PARTS, Combine, Reduction, total_of, walk, walk_in_parts
+from mavcg.kernels.tensor.terms import PARTS, Combine, Reduction, number_of_terms, total_of, walk, walk_in_parts
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
@@ -55,9 +54,8 @@ class Reduce(KernelSpec):
 
     kept: loops over the outputs with strides of x and out. reduced: loops over the terms with x's strides, row-major.
     along: True if the innermost kept loop is contiguous in x and out, so that vectors run along it. reserved: 0. words:
-    numbers of the kept loops that a run sets, but not the length of a line, and the number of iterations of the
-    outermost loop over the terms. A row of work is one output, or, where along, a line of outputs. Operands: x, out,
-    words.
+    numbers of the loops that a run sets, but not the stride of contiguous terms. A row of work is one output, or, where
+    along, a line of outputs. Operands: x, out, words.
     """
 
     kind: str
@@ -161,7 +159,8 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
-    kept, outermost = nest_numbers(numbers, spec.kept, "kept"), numbers.values.get("reduced.shape.0")
+    kept, reduced = (nest_numbers(numbers, getattr(spec, name), name) for name in ("kept", "reduced"))
+    in_run = reduced if any(path.startswith("reduced.") for path, _ in spec.words) else None
 
     wide_sum = spec.dtype == "f32" or spec.dtype in HALVES
     parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and wide_sum else PARTS
@@ -177,8 +176,8 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         if spec.kind != "mean":
             return value
         count = number(value, spec.reduced.elements)
-        if outermost is not None:
-            count = _number_of_terms(b, spec.reduced, outermost, value)
+        if in_run is not None:
+            count = _converted(b, number_of_terms(b, in_run), value)
         if is_float(spec.dtype):
             return b.fdiv(value, count)
         mean = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
@@ -194,11 +193,11 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         if spec.along:
             line(from_, to)
         else:
-            total = total_of(b, spec.reduced, spec.dtype, from_, reduction, wide, outermost)
+            total = total_of(b, spec.reduced, spec.dtype, from_, reduction, wide, in_run)
             b.store(finish(total), to, align=size)
 
     def line(from_: Value, to: Value) -> None:
-        lanes, length = machine.vector_bytes // size, spec.kept.shape[-1]
+        lanes, length = machine.vector_bytes // size, kept.shape[-1]
         of_vector = vector(typ, lanes)
 
         def group(first: Value, count: int, used: int) -> None:
@@ -210,13 +209,23 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
 
             starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
             in_parts = spec.kind == "mean" and wide_sum
-            acc = (walk_in_parts if in_parts else walk)(b, spec.reduced, size, pointer, starts, term, outermost)
+            acc = (walk_in_parts if in_parts else walk)(b, spec.reduced, size, pointer, starts, term, in_run)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
                 store_vector(b, finish(value), at, used)
 
+        together = (TOGETHER // 2 if spec.kind == "mean" else TOGETHER, 1)
+        if not isinstance(length, int):
+            begin: Value = const(0)
+            for count in together:
+                rest = b.urem(b.sub(length, begin), const(count * lanes))
+                middle = b.sub(length, rest, name="groups_end")
+                repeat(b, begin, middle, lambda i, count=count: group(i, count, lanes), "group", count * lanes)  # type: ignore[misc]
+                begin = middle
+            repeat(b, begin, length, lambda i: group(i, 1, 1), "element")
+            return
         done = 0
-        for count in (TOGETHER // 2 if spec.kind == "mean" else TOGETHER, 1):
+        for count in together:
             step = count * lanes
             end = done + (length - done) // step * step
             repeat(b, done, end, lambda i, count=count: group(i, count, lanes), "group", step)  # type: ignore[misc]
@@ -227,10 +236,9 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     return finish_rows(b, row)
 
 
-def _number_of_terms(b: ir.IRBuilder, nest: Nest, outermost: Value, like: Value) -> Value:
-    """Return the number of a nest's terms in all lanes, of the type of `like`."""
+def _converted(b: ir.IRBuilder, terms: Value, like: Value) -> Value:
+    """Return a number of terms in all lanes, of the type of `like`."""
     lanes, element = lanes_and_element(like.type)
-    terms = scale_index(b, outermost, prod(nest.shape[1:]))
     same = b.sitofp(terms, element) if element in (F32, F64, F16) else terms
     if same.type != element:
         same = b.trunc(same, element)

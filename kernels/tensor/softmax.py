@@ -29,7 +29,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
-from mavcg.kernels.builder.nest import Nest, nest_numbers
+from mavcg.kernels.builder.nest import Nest, NestNumbers, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
@@ -166,7 +166,7 @@ def _parts(b: ir.IRBuilder, length: Number, lanes: int, body: Callable[[Value, i
 def _along_axis(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Value, scratch: Value) -> None:
     """Emit the softmax along a last axis, with partial sums as in a reduction along the last axis."""
     most, x_step, out_step = spec.axis
-    in_run = None if isinstance(axis.length, int) else axis.length
+    in_run = None if isinstance(axis.length, int) else NestNumbers((axis.length,), ((x_step,),))
     dtype = spec.dtype
     inputs, results = _Elements(x, x_step, dtype), _Elements(out, out_step, dtype)
     exponentials = _Elements(scratch, 1, "f32") if spec.scratch_bytes else results
@@ -201,7 +201,8 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Valu
         return
     update_all(inputs, exponentials, lambda value, lanes: exp_of_negative(b, subtract_largest(value, lanes)))
     step = 1 if spec.scratch_bytes else out_step
-    total = total_of(b, Nest((most,), ((step,),)), "f32", exponentials.first, _SUM, outermost=in_run)
+    of_sum = in_run and NestNumbers(in_run.shape, ((step,),))
+    total = total_of(b, Nest((most,), ((step,),)), "f32", exponentials.first, _SUM, numbers=of_sum)
     factor = b.fdiv(ir.Constant(F32, 1.0), total)
     update_all(exponentials, results, lambda value, lanes: b.fmul(value, splat(b, factor, lanes)))
 

@@ -65,7 +65,7 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         Pool: _OF_POOLS,
         QAvgPoolSpec: _OF_POOLS,
         **dict.fromkeys((IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise), _OF_IMAGES),
-        Reduce: ("kept", "reduced.shape.0"),
+        Reduce: ("kept", "reduced"),
         ResampleSpec: ("nest", "length", "step"),
         Softmax: ("outer", "axis", "line"),
     }
@@ -91,6 +91,8 @@ _VIEWS: Mapping[type[KernelSpec], Mapping[str, int]] = MappingProxyType(
         **dict.fromkeys((Pool, QAvgPoolSpec), {"x": 0, "out": 1}),
     }
 )
+# Kernels that read no element of a tensor that has none in a run.
+_TAKES_NOTHING = (CopySpec, ElementwiseSpec, Reduce, Softmax)
 _AT_FIXED_PLACES = (Attention, GatherSpec)  # kernels whose operands begin where they do at all lengths
 
 
@@ -152,17 +154,26 @@ def merge_by_words(
     }
     if not all(_begins(path, _OF_RUN[kind]) for path in read) or (places and kind in _AT_FIXED_PLACES):
         return None
+    if kind not in _TAKES_NOTHING and any(_can_be_nothing(*each, dimensions) for each in read.items()):
+        return None
     if "x.strides.1" in read and not _has_free_tap_rows(longest):
         return None
     if isinstance(longest, Softmax) and longest.line == 1 and not read.keys().isdisjoint(("axis.1", "axis.2")):
         return None
-    if isinstance(longest, Reduce) and longest.along and f"kept.shape.{len(longest.kept.shape) - 1}" in counts:
-        return None
+    if isinstance(longest, Reduce) and f"reduced.strides.0.{len(longest.reduced.shape) - 1}" in counts:
+        if longest.reduced.strides[0][-1] == 1:
+            return None
     read |= places
     words = tuple(dict.fromkeys(read.values()))
     of_run = tuple((path, words.index(count)) for path, count in read.items())
     rows = _rows(longest, {path: counts.get(path, value) for path, value in leaves[0].items()})  # type: ignore[arg-type]
     return MergedSpec(replace(longest, words=of_run), words, rows)  # type: ignore[call-arg]
+
+
+def _can_be_nothing(path: str, count: Count, dimensions: Sequence[Dimension]) -> bool:
+    """Return True for a number that may be 0 in a run, but for strides."""
+    least = {dimension.name: dimension.least for dimension in dimensions}
+    return "strides" not in path and not value_at(count, least)
 
 
 def _has_free_tap_rows(spec: KernelSpec) -> bool:
