@@ -30,36 +30,39 @@ def counts_of(program: Program) -> tuple[Count, ...]:
 
 
 def check_counts(program: Program) -> None:
-    """Raise MavcgError unless every count is that of the plan at the longest lengths, and at least 1 at the shortest.
+    """Raise MavcgError unless every count is that of the plan at the longest lengths, and at least 1 at the shortest,
+    or 0 where a dimension may be, but for iterations of loops.
 
     As counts of rows and axes grow with each length (graph/counts.py), no run has more rows or larger tensors than were
     planned.
     """
+    nothing = any(not dimension.least for dimension in program.dimensions)
     for tensor in (*program.inputs, *program.outputs):
         if tensor.axes and len(tensor.axes) != len(tensor.type.shape):
             raise MavcgError(f"tensor '{tensor.name}': {len(tensor.axes)} axes for {tensor.type}")
         for axis, planned in zip(tensor.axes, tensor.type.shape, strict=False):
-            _check_count(axis, planned, f"tensor '{tensor.name}'", program)
+            _check_count(axis, planned, f"tensor '{tensor.name}'", program, nothing)
     for step in program.steps:
         if step.row_count is not None:
-            _check_count(step.row_count, step.rows, f"step '{step.name}'", program)
+            _check_count(step.row_count, step.rows, f"step '{step.name}'", program, nothing)
         for operand in step.operands:
             if operand.count is not None:
-                _check_count(operand.count, None, f"step '{step.name}'", program)
+                _check_count(operand.count, None, f"step '{step.name}'", program, True)
     for loop in program.loops:
         if loop.trip_count is not None:
-            _check_count(loop.trip_count, loop.trips, f"loop {loop.number}", program)
+            _check_count(loop.trip_count, loop.trips, f"loop {loop.number}", program, False)
     _sources(program)
 
 
-def _check_count(count: Count, planned: int | None, where: str, program: Program) -> None:
+def _check_count(count: Count, planned: int | None, where: str, program: Program, nothing: bool) -> None:
+    """Raise MavcgError for a count that is not the planned one, if there is one, or is too small; nothing: 0 is not."""
     try:
         least, most = (bounds_of if planned is None else extent_of)(count, program.dimensions)
     except MavcgError as error:
         raise MavcgError(f"{where}: {error}") from error
     if planned is not None and most != planned:
         raise MavcgError(f"{where}: {planned} is planned, and {text_of(count)} is {most} at the longest lengths")
-    if least < (planned is not None) or most > _MOST_COUNT:
+    if least < (not nothing) or most > _MOST_COUNT:
         raise MavcgError(f"{where}: {text_of(count)} is {least} to {most}; a run counts 1 to {_MOST_COUNT}")
 
 

@@ -177,7 +177,7 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
             return value
         count = number(value, spec.reduced.elements)
         if in_run is not None:
-            count = _converted(b, number_of_terms(b, in_run), value)
+            count = _in_lanes(b, number_of_terms(b, in_run), value)
         if is_float(spec.dtype):
             return b.fdiv(value, count)
         mean = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
@@ -236,7 +236,7 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     return finish_rows(b, row)
 
 
-def _converted(b: ir.IRBuilder, terms: Value, like: Value) -> Value:
+def _in_lanes(b: ir.IRBuilder, terms: Value, like: Value) -> Value:
     """Return a number of terms in all lanes, of the type of `like`."""
     lanes, element = lanes_and_element(like.type)
     same = b.sitofp(terms, element) if element in (F32, F64, F16) else terms

@@ -26,13 +26,18 @@ class Dimension:
     """A dimension of inputs and outputs whose length is known in a run only (docs/lengths.md).
 
     step: of which its lengths are multiples; counts follow from the number of steps, so that what a network divides by
-    a divisor of the step has no remainder. least, most: bounds of that number, both included; at least 1.
+    a divisor of the step has no remainder. least, most: bounds of that number, both included; most is at least 1.
     """
 
     name: str
     least: int
     most: int
     step: int = 1
+
+    @property
+    def least_read(self) -> int:
+        """The least number for which a file is read: tensors without elements are left out of graphs."""
+        return max(1, self.least)
 
     @property
     def bounds(self) -> tuple[int, ...]:

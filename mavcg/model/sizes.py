@@ -50,8 +50,8 @@ def parse_bounds(texts: Sequence[str]) -> BoundedShapes | None:
     """Return the shapes of --shape x=1x1..512x384, in which a range alone is a bounded dimension; None without one.
 
     32..512:32 are the multiples of 32. A range that is part of a list, as 1..4,8, is a list of lengths (parse_sizes).
-    Raises: MavcgError for a length of 0 or one that is too large, bounds that are no multiples, and for a range beside
-    a list.
+    A range may begin with 0, as the past of a cache that grows. Raises: MavcgError for a length that is too large,
+    bounds that are no multiples, and for a range beside a list.
     """
     shapes: dict[str, tuple[int | Range, ...]] = {}
     for text in texts:
@@ -76,14 +76,14 @@ def lengths_of(dims: str) -> tuple[int | Range, ...]:
 def checked_bounds(shapes: Mapping[str, tuple[int | Range, ...]], where: str) -> BoundedShapes | None:
     """Return shapes with a bounded dimension; None without one. where: what was written, for errors.
 
-    Raises: MavcgError for a range without a length, from 0 or to a length that is too large, and for bounds
-    that are no multiples of the step.
+    Raises: MavcgError for a range without a length, or to a length that is too large, and for bounds that are no
+    multiples of the step.
     """
     ranges = [length for shape in shapes.values() for length in shape if isinstance(length, tuple)]
     for bounds in ranges:
         _check_range(bounds, where)
-        if bounds.least < 1 or bounds.most > MOST_LENGTH:
-            raise MavcgError(f"{where}: the range {bounds}: lengths are 1 to {MOST_LENGTH}")
+        if bounds.most > MOST_LENGTH:
+            raise MavcgError(f"{where}: the range {bounds}: lengths are 0 to {MOST_LENGTH}")
     return BoundedShapes(shapes) if ranges else None
 
 

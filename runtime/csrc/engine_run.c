@@ -60,7 +60,7 @@ static int run_phases(struct mavcg_context *context, uint32_t begin, uint32_t en
         if (is_cancelled(context)) return MAVCG_CANCELLED;
         uint32_t rows = phase_rows(context, number);
         if (step->min_chunk_rows < rows && context->threads > 1) run_in_parallel(context, number);
-        else compute_rows(context, step, 0, rows, context->scratch);
+        else if (rows) compute_rows(context, step, 0, rows, context->scratch);
         if (step_ns) step_ns[step->step] += (double)(now_ns() - before);
     }
     return MAVCG_OK;

@@ -59,7 +59,7 @@ static int read_lengths(const int64_t *const *dims, int64_t *lengths) {
     for (uint32_t i = 0; i < DIMENSIONS; i++) {
         const struct engine_length *from = &length_table[i];
         int64_t given = dims[from->input][from->axis];
-        if (given < 1 || given > inputs_table[from->input].dims[from->axis]) return MAVCG_ERROR_SIZE;
+        if (given < 0 || given > inputs_table[from->input].dims[from->axis]) return MAVCG_ERROR_SIZE;
         lengths[i] = (given - from->addend) / from->factor;
         int64_t length = lengths[i] * dimension_steps[i]; /* both below 2^31 (runtime/count_tables.py) */
         if (length < dimension_table[i].least || length > dimension_table[i].most) return MAVCG_ERROR_SIZE;

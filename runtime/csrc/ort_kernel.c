@@ -130,7 +130,7 @@ static void write_bounds(char text[MESSAGE_BYTES], const mavcg_model_table *tabl
 static bool fits_bounds(const struct ort_input *input, const mavcg_tensor *tensor) {
     if (input->rank != (size_t)tensor->rank || input->rank > MAX_RANK) return false;
     for (size_t i = 0; i < input->rank; i++)
-        if (input->dims[i] < 1 || input->dims[i] > tensor->dims[i]) return false;
+        if (input->dims[i] < 0 || input->dims[i] > tensor->dims[i]) return false;
     return true;
 }
 

@@ -58,13 +58,17 @@ class StepMerger:
             if all(spec == specs[0] for spec in specs):
                 return plain
             for count in self._counts(tensors):
-                if (merged := merge_by_length(specs, self._at(count))) is not None:
+                if self._is_there(count) and (merged := merge_by_length(specs, self._at(count))) is not None:
                     return self._reading(steps, merged, count, self._counts([*written, *tensors]))
             for count in self._counts([*written, *tensors]):
                 indices = self._at(count)
                 if (spec := counted_spec([step.spec for step in steps], indices)) is not None:
                     return replace(steps[0], spec=spec, row_count=product_of(spec.rows // indices[0], count))
         return self._by_words(number, self._counts([*written, *tensors]))
+
+    def _is_there(self, count: Count) -> bool:
+        """Return True unless a count may be 0 in a run, of which a kernel would read the first element."""
+        return value_at(count, {dimension.name: dimension.least for dimension in self.dimensions}) > 0
 
     def _at(self, count: Count) -> list[int]:
         return [value_at(count, sample) for sample in self.samples]

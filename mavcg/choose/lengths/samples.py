@@ -49,7 +49,7 @@ def _in_steps(dimension: Dimension, distance: int) -> int:
 
 
 def _first_sample(dimension: Dimension, period: int) -> int:
-    least, most = dimension.least, dimension.most
+    least, most = dimension.least_read, dimension.most
     few = most <= (3 * period if period > 1 else 2) or (period > 1 and most - period < least)
     return most + period if few else most - period
 
@@ -65,7 +65,7 @@ def further_samples(dimensions: Sequence[Dimension], distances_down: Sequence[in
     together: list[Lengths] = [
         {name: each[i] if i < len(each) else most[name] for name, each in others.items()} for i in range(count)
     ]
-    alone = [{**most, dimension.name: dimension.least} for dimension in dimensions]
+    alone = [{**most, dimension.name: dimension.least_read} for dimension in dimensions]
     return [*together, *alone] if len(dimensions) > 1 else together
 
 
@@ -74,7 +74,7 @@ def _further_lengths(dimension: Dimension, distances_down: Sequence[int]) -> lis
     all remainders of strides. Where strides leave too few lengths for these, all lengths, if they are not too many.
     """
     down = [_in_steps(dimension, distance) for distance in distances_down]
-    least, most, period = dimension.least, dimension.most, down[-1]
+    least, most, period = dimension.least_read, dimension.most, down[-1]
     if period > 1 and most - period < least and most - least <= _MOST_SAMPLES:
         return list(range(least, most))
     others = [least, least + 1, (least + most) // 2, (least + 2 * most) // 3 | 1, *(most - n for n in down)]

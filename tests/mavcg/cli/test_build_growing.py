@@ -29,7 +29,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> P
     """A decoder whose mask has past + tokens numbers by the name in the file."""
     folder = tmp_path_factory.mktemp("growing")
     decoder(folder / "m.onnx", LAYERS)
-    cache = f"past.0.key=1x{HEADS}x1..{PAST}x{SIZE}"
+    cache = f"past.0.key=1x{HEADS}x0..{PAST}x{SIZE}"
     shapes = ["--shape", f"x=1x1..{TOKENS}x{WIDTH}", "--shape", cache]
     build_in(folder, "m.onnx", *shapes, "--cores", cores[1], "-o", "libnet.so", "--tune", "off")
     return folder
@@ -40,10 +40,22 @@ def test_all_lengths_have_onnxruntimes_results(built: Path, threads: int) -> Non
     """The arrays end at pages that cannot be read or written."""
     reference = onnxruntime.InferenceSession(str(built / "m.onnx"))
     with package.load(built / "libnet.so", threads=threads) as model:
-        assert model.dimensions == {"tokens": (1, TOKENS), "past": (1, PAST)}
-        for pair in (LONGEST, (1, 1), (64, 1), (63, 1), (63, 2), (1, TOKENS), (17, 5), (PAST, 1), LONGEST):
+        assert model.dimensions == {"tokens": (1, TOKENS), "past": (0, PAST)}
+        for pair in (
+            LONGEST,
+            (1, 1),
+            (64, 1),
+            (63, 1),
+            (63, 2),
+            (1, TOKENS),
+            (17, 5),
+            (0, 1),
+            (PAST, 1),
+            (0, TOKENS),
+            LONGEST,
+        ):
             inputs = steps_of(*pair, LAYERS)
-            given = {t.name: guarded(inputs[t.name]) for t in model.inputs}
+            given = {t.name: guarded(inputs[t.name]) for t in model.inputs}  # also of arrays without elements
             wanted = reference.run(None, inputs)
             places = [guarded(np.zeros_like(want)) for want in wanted]
             results = model.run(*(x for _, x in given.values()), out=[place for _, place in places])
@@ -52,15 +64,15 @@ def test_all_lengths_have_onnxruntimes_results(built: Path, threads: int) -> Non
 
 
 def test_tokens_one_by_one_have_the_results_of_all_at_once(built: Path) -> None:
-    """The caches of each run are those of the run before and its own."""
-    inputs = steps_of(3, TOKENS, LAYERS)
+    """The caches of each run are those of the run before and its own; the first run has none."""
+    inputs = steps_of(0, TOKENS, LAYERS)
     with package.load(built / "libnet.so") as model:
         names = [t.name for t in model.inputs]
         whole = model.run(*(inputs[name] for name in names))[0]
         caches = {name: x for name, x in inputs.items() if name.startswith("past")}
         for token in range(TOKENS):
             of_token = {name: inputs[name][:, token : token + 1] for name in ("x", "position_ids")}
-            given = {**caches, **of_token, "keys_seen": np.ones((1, 4 + token), np.int64)}
+            given = {**caches, **of_token, "keys_seen": np.ones((1, 1 + token), np.int64)}
             one, *grown = model.run(*(np.ascontiguousarray(given[name]) for name in names))
             caches = dict(zip(caches, grown, strict=True))
             assert np.abs(one - whole[:, token : token + 1]).max() <= 1e-4 * np.abs(whole).max()
@@ -74,7 +86,7 @@ def test_other_shapes_are_refused_and_change_nothing(built: Path) -> None:
             ("keys_seen", (1, 6)),
             ("keys_seen", (1, 8)),
             ("past.1.value", (1, HEADS, 6, SIZE)),
-            ("past.0.key", (1, HEADS, 0, SIZE)),
+            ("past.0.key", (1, HEADS, 0, SIZE)),  # where the others have 5
             ("past.0.key", (1, HEADS, PAST + 1, SIZE)),
             ("x", (1, 3, WIDTH)),
         ):
@@ -109,7 +121,7 @@ static int lengths(int64_t past, int64_t tokens, int64_t keys) {
 }
 
 int main(void) {
-    const int64_t hostile[] = {0, -1, INT64_MAX, INT64_MIN, INT64_C(1) << 31, INT64_C(1) << 32, (INT64_C(1) << 32) + 5,
+    const int64_t hostile[] = {-1, -2, INT64_MAX, INT64_MIN, INT64_C(1) << 31, INT64_C(1) << 32, (INT64_C(1) << 32) + 5,
                                INT64_C(1) << 62, 71};
     net_options options = {.threads = 2};
     if (net_create(&options, &context) || lengths(5, 2, 7)) return 1;
@@ -122,7 +134,8 @@ int main(void) {
         }
     size_t in_count, out_count;
     net_inputs(&in_count), net_outputs(&out_count);
-    for (int64_t past = 70; past > 0; past -= 23)
+    if (lengths(0, 0, 0) != MAVCG_ERROR_SIZE || lengths(0, 2, 3) != MAVCG_ERROR_SIZE) return 3;
+    for (int64_t past = 70; past >= 0; past -= past == 1 ? 1 : 23)
         for (int64_t tokens = 1; tokens <= 9; tokens += 4) {
             if (lengths(past, tokens, past + tokens)) return 4;
             const void **inputs = malloc(in_count * sizeof *inputs);

@@ -55,7 +55,7 @@ SHAPES = [((2, 3, "n"), 2), ((1, "n", 12), 1), ((2, 5, "n"), 1), (("m", "n"), 1)
 
 
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("op", ["Softmax", pytest.param("LogSoftmax", marks=pytest.mark.long)])
 def test_softmax(tmp_path: Path, op: str, shape: tuple[Any, ...], axis: int) -> None:
     assert_along(tmp_path / "m.onnx", onnx.helper.make_node(op, ["x"], ["y"], axis=axis), shape)
 
@@ -77,11 +77,12 @@ def test_the_best_of_any_number(tmp_path: Path, shape: tuple[Any, ...], axis: in
             lowered_for_lengths(tmp_path / "m.onnx", {"x": shape}, Dimension("n", 1, 40))
 
 
-REDUCED = [((2, 3, "n"), [2]), ((1, "n", 12), [1])]
+OTHERS = ("ReduceSum", "ReduceMax", "ReduceL2", "ReduceLogSumExp")
+REDUCED = [((2, 3, "n"), [2]), ((1, "n", 12), [1]), ((2, 5, "n"), [1]), ((2, 5, "n"), [0, 1]), (("m", 3, "n"), [0, 2])]
 
 
 @pytest.mark.parametrize(("shape", "axes"), REDUCED)
-@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2", "ReduceLogSumExp"])
+@pytest.mark.parametrize("op", ["ReduceMean", *(pytest.param(op, marks=pytest.mark.long) for op in OTHERS)])
 def test_reductions(tmp_path: Path, op: str, shape: tuple[Any, ...], axes: list[int]) -> None:
     if op == "ReduceSum":
         node, arrays = onnx.helper.make_node(op, ["x", "axes"], ["y"], keepdims=0), {"axes": np.array(axes)}
@@ -90,6 +91,7 @@ def test_reductions(tmp_path: Path, op: str, shape: tuple[Any, ...], axes: list[
     assert_along(tmp_path / "m.onnx", node, shape, arrays)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("op", ["GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"])
 @pytest.mark.parametrize("shape", [(2, 3, "n"), (1, 5, "n", "m"), ("n", 3, 4, 5), (1, 5, 6, "n")])
 def test_pools_of_whole_images(tmp_path: Path, op: str, shape: tuple[Any, ...]) -> None:
@@ -101,3 +103,19 @@ def test_norms(tmp_path: Path, axis: int) -> None:
     for p in (1, 2):
         node = onnx.helper.make_node("LpNormalization", ["x"], ["y"], axis=axis, p=p)
         assert_along(tmp_path / "m.onnx", node, ("n", 6) if axis == 0 else (3, "n"))
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "Softmax", "ArgMax"])
+def test_a_length_of_nothing(tmp_path: Path, op: str) -> None:
+    """Its sums and softmax read nothing; the position of an extreme would be that of an element."""
+    node = onnx.helper.make_node(
+        op, ["x"], ["at" if op == "ArgMax" else "y"], **({"axes": [1]} if op[0] == "R" else {"axis": 1})
+    )
+    x_info = onnx.helper.make_tensor_value_info("x", 1, (2, "n"))
+    save_model(tmp_path / "m.onnx", [node], [x_info], list(map(_output, node.output)), {})
+    dimension = Dimension("n", 0, 9)
+    if op == "ArgMax":
+        with pytest.raises(MavcgError, match="n \\(0 to 9\\): no kernel of it \\(arg_max_f32\\) takes all lengths"):
+            lowered_for_lengths(tmp_path / "m.onnx", {"x": (2, "n")}, dimension)
+    else:
+        lowered_for_lengths(tmp_path / "m.onnx", {"x": (2, "n")}, dimension)

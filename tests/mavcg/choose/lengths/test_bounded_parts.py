@@ -69,14 +69,14 @@ def test_parts_of_tokens(tmp_path: Path, name: str) -> None:
     assert_right(path, (1, None, 8), Dimension("tokens", least, 40), tuple(lengths), (7, 39))
 
 
-PAST = (Dimension("past", 1, 33), Dimension("tokens", 1, 9))
+PAST = (Dimension("past", 0, 33), Dimension("tokens", 1, 9))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("joined", [False, True])
 def test_a_decoder_whose_cache_grows(tmp_path: Path, joined: bool) -> None:
     path = decoder(tmp_path / "gpt.onnx", joined=joined)
-    pairs = ((1, 1), (5, 1), (7, 3), (33, 9), (2, 9), (33, 1))
+    pairs = ((1, 1), (5, 1), (7, 3), (0, 1), (33, 9), (2, 9), (0, 9), (33, 1))
     shapes = {"x": (1, "tokens", WIDTH), **{f"past.0.{name}": CACHE for name in ("key", "value")}}
     assert_same(path, shapes, PAST, {pair: steps_of(*pair) for pair in pairs}, ((7, 3), (2, 9)))
 
@@ -92,7 +92,7 @@ def test_caches_that_grow(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     given = {
         (p, n): {"cache": rng.standard_normal((1, 2, p, 4)), "x": rng.standard_normal((1, 2, n, 4))}
-        for p, n in ((1, 1), (33, 9), (7, 2))
+        for p, n in ((1, 1), (33, 9), (0, 1), (7, 2), (0, 9))
     }
     floats = {pair: {name: x.astype(np.float32) for name, x in each.items()} for pair, each in given.items()}
     shapes = {"cache": (1, 2, "past", 4), "x": (1, 2, "tokens", 4)}
