@@ -15,6 +15,7 @@ from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.registry import emit
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.binding import runnable_machine
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Array, Machine, Step
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows
@@ -26,7 +27,7 @@ def host_machine() -> Machine:
     board = host_board()
     cores = cores_for(board.cores) if board.cores else ()
     machines = machines_for(cores, parse_target(board.target))
-    return machines[cores[0].name if cores else GENERIC]
+    return runnable_machine(machines[cores[0].name if cores else GENERIC])
 
 
 class Compiled:

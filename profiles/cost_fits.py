@@ -30,6 +30,7 @@ from mavcg.hardware.cost_fit import (
     SafetyFit,
     SimulatorFit,
     StepFit,
+    TileProductFit,
     TypicalCore,
     core_kind,
 )
@@ -56,13 +57,14 @@ KIND_TABLES: Mapping[str, type] = {
     "simulator": SimulatorFit,
     "exposed": ExposedFit,
     "wide_register_tile": RegisterTileFit,
+    "tile_products": TileProductFit,
 }
 ALL_CORES_TABLES: Mapping[str, type] = {
     "int8_register_tile": Int8TileFit,
     "memory": MemoryFit,
     "branches": BranchFit,
 }
-OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile")
+OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile", "tile_products")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ The runtime's own C code (csrc/detect.c) does it. It is compiled once for this m
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.files.store import kept_file, own_code_folder
 from mavcg.hardware.core import Core
+from mavcg.hardware.machine import Machine
 from mavcg.runtime.amalgamation import SOURCES, unit_text
 from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
@@ -66,10 +67,19 @@ def detect(
 def tiles_permitted() -> bool:
     """Request the use of AMX's tile registers in this process, and return True if it is permitted.
 
-    Libraries that mavcg built do so by themselves, before they take a version with AMX. Code that is compiled into this
-    process must not run without: an instruction on tiles then raises SIGILL.
+    Libraries that mavcg built do so by themselves, before they take a version with AMX.
     """
     return bool(load_detector(Candidates(CoreSet(()))).mavcg_tiles_permitted())
+
+
+def runnable_machine(machine: Machine) -> Machine:
+    """Return a machine as code that is compiled into this process has to take it: without tiles if none are permitted.
+
+    An instruction on tiles raises SIGILL without the permission.
+    """
+    if not (machine.int8_tiles or machine.bf16_tiles) or tiles_permitted():
+        return machine
+    return replace(machine, int8_tiles=False, bf16_tiles=False)
 
 
 @dataclass(frozen=True)

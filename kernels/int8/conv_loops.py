@@ -9,12 +9,14 @@ from llvmlite import ir
 from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.builder.run_numbers import load_numbers, times, value_of
 from mavcg.kernels.builder.tiles import in_part, repeat_tiles, row_blocks, row_tiles
+from mavcg.kernels.builder.x86_tiles import TILE_BYTES, aligned_memory, release_tiles
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, check_parts, part_runs
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
 from mavcg.kernels.int8.register_tile import Int8Tiling, ProductForm, SumRun, choose_tiling, widths_of
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
+from mavcg.kernels.int8.tile_sums import SUM_TILES, TileRows, configure_sums, pixel_tiles
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile, Order
 
@@ -52,7 +54,10 @@ def emit_convolution(
     """Emit the function of a spec, with these epilogues."""
     check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
-    _ConvolutionEmitter(b, spec, machine, macro, endings(b, spec, machine)).emit(function.args[1], function.args[2])
+    emitter = _ConvolutionEmitter(b, spec, machine, macro, endings(b, spec, machine))
+    emitter.emit(function.args[1], function.args[2])
+    if emitter.form.in_tiles:
+        release_tiles(b)
     b.ret_void()
     return function
 
@@ -91,11 +96,13 @@ def _requantized_endings(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> En
 
 def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTile, channels: int) -> Int8Tiling:
     """Return the register tiles of a run of `channels` output channels."""
-    form, registers, width = spec.form(machine), machine.vector_registers, spec.run_pixels
+    form, width = spec.form(machine), spec.run_pixels
+    registers = form.available(machine)
     vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.nr is not None:
         # Whole panels only: a tile finds its weights by the panel, so a chunk must begin with one.
         chunk_vectors = min(vectors, max(1, macro.nr // (panel * form.lanes)) * panel)
+        chunk_vectors = min(chunk_vectors, form.most_vectors) if form.in_tiles else chunk_vectors
         if (widths := widths_of(form, registers, width, chunk_vectors)) is not None:
             return Int8Tiling(chunk_vectors, widths)
     return choose_tiling(form, registers, width, vectors, panel)
@@ -126,6 +133,10 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
         self.residual_view: View = getattr(spec, "residual", None) or spec.out
         self.residual = endings.residual and numbers.at_place(spec.operand_count - 1, endings.residual)
         self.columns = numbers.at("out.shape.2", spec.out.shape[2])
+        self.room: Value | None = None
+        if self.form.in_tiles:
+            configure_sums(b, self.form, pixel_tiles(spec.run_pixels))
+            self.room = aligned_memory(b, SUM_TILES * TILE_BYTES, "sums")
 
     def run_of_run(self) -> SumRun:
         """Return the loops of a sum, whose rows of taps may be as far apart as the run says."""
@@ -175,7 +186,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
 
     def channels(self, run: ChannelRun) -> None:
         """Emit the outputs of a block, whose channels begin with a panel."""
-        b, form, width, registers = self.b, self.form, self.spec.run_pixels, self.machine.vector_registers
+        b, form, width, registers = self.b, self.form, self.spec.run_pixels, self.form.available(self.machine)
         tiling = register_tiling(self.spec, self.machine, self.macro, run.count)
         step = tiling.vectors * form.lanes
         chunks, rest = divmod(run.count, step)
@@ -223,7 +234,12 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             residual = self.residual and start(self.residual, "residual", self.residual_view, 1, out_first)
             return QPointers(x, weights, out, residual, self.endings.flip)
 
-        if spec.single_pixels:
+        if self.room is not None:
+            steps = spec.x.strides[2] * spec.stride[1], *self.written_steps(2)
+            one = self.tile(1, steps, tiling.vectors, used)
+            pixels = pixel_tiles(spec.run_pixels)
+            TileRows(b, self.form, self.run, pixels, one, steps, pointers, ending, self.room).emit(run.begin, run.end)
+        elif spec.single_pixels:
             steps = spec.x.strides[1] * spec.stride[0], *self.written_steps(1)
 
             def tile(pixel: Value, mr: int) -> None:

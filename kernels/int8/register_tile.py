@@ -10,14 +10,18 @@ from math import inf
 
 import numpy as np
 
+from mavcg.hardware.cost_fit import X86, TileProductFit
 from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
 from mavcg.kernels.builder.run_numbers import Number
+from mavcg.kernels.builder.x86_tiles import ROW_BYTES, TILE_REGISTERS, TILE_ROWS
 from mavcg.kernels.gemm.register_tile import Widths, cut
-from mavcg.profiles.cost_fits import all_cores_fit
+from mavcg.profiles.cost_fits import all_cores_fit, fit_of_kind
 from mavcg.specs.kernel import Array, Machine
 
-SIGNED = ("sdot", "mull", "smmla")
+SIGNED = ("sdot", "mull", "smmla", "tdpbssd")
 MATRIX = ("smmla", "usmmla")
+TILES = {"i8": "tdpbssd", "u8": "tdpbusd"}  # by the type of inputs
+TILE_LANES = ROW_BYTES // 4  # sums of a row of a tile
 GROUP = 4  # neighbouring terms of a sum in packed weights, which a dot product adds
 MATRIX_GROUP = 8  # the same of weights for products of matrices
 
@@ -26,6 +30,7 @@ MOST_VECTORS = 8
 TOGETHER = (4, 2, 1)  # numbers of groups whose products may be added before they are widened
 U8_LARGEST, I16_LARGEST = (1 << 8) - 1, (1 << 15) - 1
 CHAIN = 8  # accumulators that hide the latency of a multiply-add
+MOST_TILE_VECTORS = 2  # of blocks of tiles, which have two tiles of pixels beside them
 
 
 @cache
@@ -35,19 +40,29 @@ def _tile_rates() -> IssueRates:
     return IssueRates(fit.multiplies_per_cycle, inf, fit.loads_per_cycle, inf, fit.issue_per_cycle, 0.0, 0.0, 0.0)
 
 
+@cache
+def tile_product_fit() -> TileProductFit:
+    """Return the constants of products of tiles."""
+    fit = fit_of_kind(X86).tile_products
+    assert fit is not None
+    return fit
+
+
 @dataclass(frozen=True)
 class ProductForm:
     """The form in which a core computes products; kind: the multiplying instruction.
 
-    "sdot": NEON, four products i8 x i8 added to each i32 lane. "vnni": the same on x86, u8 x i8. "maddubs": x86 without
-    VNNI, products u8 x i8 added in pairs as i16, where i16 holds them. "madd": else, products of i16 added in pairs.
-    "mull": NEON without dot products, products i8 x i8 as i16, added in pairs. "smmla", "usmmla": NEON, products of two
-    pixels' eight inputs (i8, u8) and two channels' eight weights, of which each i32 lane is one. lanes: i32 lanes of a
-    register. parts: lanes that add up to a channel's sum; of a product of matrices: pixels of an accumulator. flip:
-    True if u8 is multiplied as i8 or i8 as u8, with a difference of 128 that the bias corrects. together: groups whose
-    products are added as i16. window_sums: True if each pixel has one more accumulator for the sum of its inputs, by
-    products with weights of 1, which are not loaded. packed: neighbouring terms in packed weights, GROUP or
-    MATRIX_GROUP.
+    "sdot": NEON, four products i8 x i8 added to each i32 lane. "vnni": the same on x86, u8 x i8. "maddubs": x86
+    without VNNI, products u8 x i8 added in pairs as i16, where i16 holds them. "madd": else, products of i16 added
+    in pairs. "mull": NEON without dot products, products i8 x i8 as i16, added in pairs. "smmla", "usmmla": NEON,
+    products of two pixels' eight inputs (i8, u8) and two channels' eight weights, of which each i32 lane is one.
+    "tdpbssd", "tdpbusd": AMX, products of tiles of 16 pixels' inputs (i8, u8) and 16 channels' weights, row_terms
+    terms of each at once; the sums are in tile registers, and their rows in memory are registers. lanes: i32 lanes
+    of a register. parts: lanes that add up to a channel's sum; of a product of matrices: pixels of an accumulator.
+    flip: True if u8 is multiplied as i8 or i8 as u8, with a difference of 128 that the bias corrects. together:
+    groups whose products are added as i16. window_sums: True if each pixel has one more accumulator for the sum of
+    its inputs, by products with weights of 1, which are not loaded. packed: neighbouring terms in packed weights,
+    GROUP or MATRIX_GROUP.
     """
 
     kind: str
@@ -57,6 +72,21 @@ class ProductForm:
     together: int = 1
     window_sums: bool = False
     packed: int = GROUP
+    row_terms: int = 0
+
+    @property
+    def in_tiles(self) -> bool:
+        """True if sums are in tile registers."""
+        return self.row_terms > 0
+
+    @property
+    def most_vectors(self) -> int:
+        """Maximum number of vectors of channels of a tile."""
+        return MOST_TILE_VECTORS if self.in_tiles else MOST_VECTORS
+
+    def available(self, machine: Machine) -> int:
+        """Return the number of registers that tiles may use: of vectors, or of tiles."""
+        return TILE_REGISTERS if self.in_tiles else machine.vector_registers
 
     @property
     def matrix(self) -> bool:
@@ -66,7 +96,7 @@ class ProductForm:
     @property
     def starts_with_bias(self) -> bool:
         """True if a channel's sum is in one lane from the beginning, so that it can begin with its bias."""
-        return self.parts == 1 or self.matrix
+        return (self.parts == 1 and not self.in_tiles) or self.matrix
 
     @property
     def widens(self) -> bool:
@@ -108,6 +138,8 @@ class ProductForm:
         pieces: number of accumulators of a pixel, that is of vectors of weights.
         """
         pieces += self.window_sums
+        if self.in_tiles:
+            return -(-pixels // TILE_ROWS) * pieces + 4
         if self.matrix:
             rows = self.rows(pixels)
             return rows * pieces + rows + 3
@@ -124,6 +156,10 @@ class ProductForm:
         """Return the modelled cycles of a product's terms of the sum: the throughput of all, and of multiplying,
         instructions."""
         stream = pieces * self.weight_bytes / all_cores_fit().int8_register_tile.weight_bytes_per_cycle
+        if self.in_tiles:
+            fit, tiles = tile_product_fit(), -(-pixels // TILE_ROWS)
+            cycles = max(fit.least_cycles, -(-pixels // tiles) * fit.row_cycles)
+            return tiles * pieces * cycles * GROUP / self.row_terms + stream
         if self.matrix:
             # The second pixel of a row is loaded into the upper half of a register, by a load and a vector instruction.
             rows = self.rows(pixels)
@@ -160,6 +196,17 @@ def form_of(
     parts = 2 if kind in ("madd", "mull", *MATRIX) else 1
     flip, added = (kind in SIGNED) != (dtype == "i8"), together if kind == "maddubs" else 1
     return ProductForm(kind, lanes, parts, flip, added, window_sums, packed)
+
+
+def tile_form(dtype: str, run: "SumRun", machine: Machine) -> ProductForm | None:
+    """Return the form of products in AMX's tiles, or None where the machine has none, or inputs do not fill their rows.
+
+    A run of contiguous inputs is cut into equal rows of at most ROW_BYTES, whose bytes are whole groups of terms.
+    """
+    rows = [n for n in range(-(-run.length // ROW_BYTES), run.length // GROUP + 1) if run.length % (n * GROUP) == 0]
+    if not machine.int8_tiles or run.group != GROUP or not rows:
+        return None
+    return ProductForm(TILES[dtype], TILE_LANES, 1, False, row_terms=run.length // rows[0])
 
 
 def sums_in_i16(packed: Array) -> int:
@@ -236,7 +283,7 @@ def choose_tiling(form: ProductForm, registers: int, width: int, vectors: int, p
     """
     candidates = []
     least = min(vectors, -(-LEAST_CHANNELS // form.lanes))
-    for nv in range(least, min(vectors, MOST_VECTORS) + 1):
+    for nv in range(least, min(vectors, form.most_vectors) + 1):
         widths = widths_of(form, registers, width, nv)
         if widths is None or (nv % panel and panel % nv and nv != vectors):
             continue

@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 
 from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.register_tile import GROUP, MATRIX_GROUP, ProductForm, SumRun, choose_tiling, form_of
+from mavcg.kernels.int8.register_tile import (
+    GROUP,
+    MATRIX_GROUP,
+    ProductForm,
+    SumRun,
+    choose_tiling,
+    form_of,
+    tile_form,
+    tile_product_fit,
+)
 from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine, View, Words
@@ -92,8 +101,20 @@ class EightBitConvolution(Convolution):
         return self.read_elements
 
     def form(self, machine: Machine) -> ProductForm:
-        """Return the machine's form of the products."""
-        return form_of(machine, self.lanes, self.x.dtype, self.in_i16, self.window_sums, self.terms)
+        """Return the machine's form of the products: of tiles where it has them and they take fewer cycles."""
+        form = form_of(machine, self.lanes, self.x.dtype, self.in_i16, self.window_sums, self.terms)
+        tiles = tile_form(self.x.dtype, self.run, machine) if self.fits_tiles else None
+        return tiles if tiles is not None and self._gains(tiles, form, machine) else form
+
+    @property
+    def fits_tiles(self) -> bool:
+        """True if its sums may be in AMX's tiles: a run sets nothing of it, and inputs are not summed, too."""
+        return not (self.free_rows or self.words or self.window_sums or 0 in self.out.shape)
+
+    def _gains(self, tiles: ProductForm, form: ProductForm, machine: Machine) -> bool:
+        """True if a row of pixels takes fewer cycles in tiles, whose sums are stored and loaded again."""
+        results = self.run_pixels * -(-self.out_channels // tiles.lanes) * tile_product_fit().result_cycles
+        return _row_cycles(self, tiles, machine) + results < _row_cycles(self, form, machine)
 
 
 @spec_format("q_conv2d")
@@ -157,14 +178,17 @@ def packed_terms(spec: EightBitConvolution, most: int) -> int:
     paired = replace(spec, terms=MATRIX_GROUP)  # type: ignore[call-arg]  # a field of every subclass
     if most < MATRIX_GROUP or paired.run.length < MATRIX_GROUP:
         return GROUP
-    return min((GROUP, spec), (MATRIX_GROUP, paired), key=lambda choice: _row_cycles(choice[1]))[0]
+    return min(
+        (GROUP, spec),
+        (MATRIX_GROUP, paired),
+        key=lambda choice: _row_cycles(choice[1], choice[1].form(_MATRIX_CORE), _MATRIX_CORE),
+    )[0]
 
 
-def _row_cycles(spec: EightBitConvolution) -> float:
-    """Return the modelled cycles of a row of output pixels on a core with products of matrices."""
-    form, width, registers = spec.form(_MATRIX_CORE), spec.out.shape[2], _MATRIX_CORE.vector_registers
-    vectors = -(-spec.out_channels // form.lanes)
-    tiling = choose_tiling(form, registers, width, vectors, spec.lanes // form.lanes)
+def _row_cycles(spec: EightBitConvolution, form: ProductForm, machine: Machine) -> float:
+    """Return the modelled cycles of a row of output pixels by a form of products."""
+    width, vectors = spec.run_pixels, -(-spec.out_channels // form.lanes)
+    tiling = choose_tiling(form, form.available(machine), width, vectors, max(1, spec.lanes // form.lanes))
     sorting = width * vectors / all_cores_fit().int8_register_tile.multiplies_per_cycle if form.matrix else 0.0
     return spec.run.steps * tiling.step_cycles(form, vectors) + sorting
 

@@ -117,6 +117,19 @@ class Int8TileFit:
 
 
 @dataclass(frozen=True)
+class TileProductFit:
+    """Constants of products of tiles (AMX), in cycles of the core.
+
+    row_cycles: of a row of the tile of sums; least_cycles: of a product, however few rows it has. result_cycles: of the
+    store and the load of a row of sums, a vector of results.
+    """
+
+    row_cycles: float = constant("cycles")
+    least_cycles: float = constant("cycles")
+    result_cycles: float = constant("cycles")
+
+
+@dataclass(frozen=True)
 class MemoryFit:
     """Constants of the memory that all cores share.
 
@@ -245,6 +258,7 @@ class CostFit:
 
     kind: one of KINDS. typical_rates: issue rates of a core without a timing profile. chunk_prefetch, exposed: None if
     not fitted. wide_register_tile: constants of vectors of 64 bytes; None if register_tile covers them.
+    tile_products: None if no core of the kind has any.
     """
 
     kind: str
@@ -259,6 +273,7 @@ class CostFit:
     simulator: SimulatorFit | None = None
     exposed: ExposedFit | None = None
     wide_register_tile: RegisterTileFit | None = None
+    tile_products: TileProductFit | None = None
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,15 @@ import pytest
 from mavcg.files.child_python import python_command
 from mavcg.hardware.feature_levels import lower_levels
 from mavcg.profiles.load import load_core
+from mavcg.runtime import binding
 from mavcg.runtime.coreset import GENERIC_ID, CoreSet
+from mavcg.runtime.machines import machines_for
 from mavcg.runtime.needs import cpuid_words, kernel_usable_extensions
+from mavcg.toolchain.target import parse_target
 from tests.runtime.offered_needs import ALL_BITS, tile_asker
 
 TILES = ("amx-int8", "amx-tile")
+X86 = parse_target("x86_64-linux-musl")
 # The kernel's own answer, before and after: bit 18 of what ARCH_GET_XCOMP_PERM reports (Linux, xstate.rst).
 ASKS = """
 import ctypes
@@ -55,6 +59,15 @@ def test_a_version_with_tiles_runs_where_the_system_permits_them(tmp_path: Path)
 
     assert ask(questions, False) == ([(own, own), (level, level), (GENERIC_ID, 0)], 2)
     assert ask(questions, True) == ([(level, level), (level, level), (GENERIC_ID, 0)], 2)
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_code_of_this_process_has_tiles_if_they_are_permitted(permitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine,) = (m for m in machines_for([load_core("sapphirerapids")], X86).values() if m.int8_tiles)
+    monkeypatch.setattr(binding, "tiles_permitted", lambda: permitted)
+
+    runnable = binding.runnable_machine(machine)
+    assert runnable.int8_tiles is runnable.bf16_tiles is permitted and runnable.dot_product
 
 
 @pytest.mark.skipif(platform.system() != "Linux" or platform.machine() != "x86_64", reason="Linux on x86-64 gives it")

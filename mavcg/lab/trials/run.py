@@ -13,6 +13,7 @@ from mavcg.kernels.primitives.foreign_gemm import foreign_libraries
 from mavcg.lab.trials.emulation import LABEL, emulate, emulator_missing, runs_here
 from mavcg.lab.trials.jobs import TrialJob, memory
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.binding import runnable_machine
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import Machine
@@ -46,7 +47,7 @@ class CompiledLowering:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.lowering = lowering
+        self.lowering, machine = lowering, runnable_machine(machine)
         specs = tuple(dict.fromkeys(stage.spec for stage in lowering.stages))
         self.text = kernel_module(specs, machine, LABEL, host_target())
         for library in foreign_libraries(specs):

@@ -153,7 +153,7 @@ def x86_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_x86_version_needs_what_its_kernels_use(x86_folder: Path, mavcg: Any) -> None:
-    """A Sapphire Rapids has half precision and matrices too, which no kernel uses; AVX2 and FMA are of the base."""
+    """A Sapphire Rapids has half precision too, which no kernel uses; AVX2 and FMA are of the base."""
     note = json.loads(mavcg("inspect", x86_folder / "libroad.so", "--json").stdout)
     vectors = ["avx512bw", "avx512f", "avx512vl"]
 
@@ -164,7 +164,8 @@ def test_each_x86_version_needs_what_its_kernels_use(x86_folder: Path, mavcg: An
         "skylake-avx512-avx2": [],
         "icelake-server": [*vectors, "avx512vnni"],
         "icelake-server-avx2": [],
-        "sapphirerapids": [*vectors, "avx512vnni"],
+        "sapphirerapids": ["amx-int8", "amx-tile", *vectors],
+        "sapphirerapids-noamx": [*vectors, "avx512vnni"],
         "sapphirerapids-avx2": ["avxvnni"],
     }
     assert None not in function_extensions(x86_folder / "libroad.so").values()
