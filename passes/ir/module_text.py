@@ -82,6 +82,11 @@ class ModuleText:
         groups = {number: without_cpu(text) for number, text in self.attribute_groups.items()}
         return infer_effects(str(replace(self, attribute_groups=groups)))
 
+    def assembly_of(self, name: str) -> tuple[str, ...]:
+        """Return the templates of inline assembly in a function."""
+        entity = self.entities[name]  # its text tells at once what a walk over all instructions would
+        return self.objects.functions[name].body.assembly if " asm " in entity.text else ()
+
     def linkage(self, name: str) -> str:
         """Return the linkage of a symbol of the module."""
         return self.objects.linkage(name) or linkage(self.entities[name])

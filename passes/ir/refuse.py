@@ -23,6 +23,8 @@ _OUTLINED = re.compile(r"\.?omp_outlined\b")
 
 def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
     """Return the outlined functions of the OpenMP regions in a function, nested regions included."""
+    if not any(map(_OUTLINED.search, module.entities)):
+        return ()
     regions: dict[str, None] = {}
     pending = [function]
     while pending:

@@ -21,7 +21,7 @@ def why_not_clonable(module: ModuleText, name: str) -> str | None:
     """Return the reason why a function's body cannot be copied to another module, or None if it can."""
     if name in module.labels_in_data:
         return "the addresses of its labels are stored in data"
-    asm = "\n".join(module.objects.functions[name].body.assembly)
+    asm = "\n".join(module.assembly_of(name))
     defined = _GLOBAL_LABEL.search(asm)
     if defined:
         return f"its inline assembly defines the global symbol {defined[1]}, which may exist only once"
@@ -33,7 +33,7 @@ def why_not_clonable(module: ModuleText, name: str) -> str | None:
 
 def symbols_in_asm(module: ModuleText) -> frozenset[str]:
     """Return the module's local symbols that inline or module-level assembly refers to: they cannot be renamed."""
-    inline = (text for function in module.objects.functions.values() for text in function.body.assembly)
+    inline = (text for name in module.definitions() for text in module.assembly_of(name))
     words = _WORD.findall("\n".join([*(unescape(line) for line in module.module_asm), *inline]))
     return frozenset(word for word in words if module.is_local(word))
 

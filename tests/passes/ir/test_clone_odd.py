@@ -70,7 +70,7 @@ CASES = {
     ALIASES: ("call i32 @f.generic(i32 %x)", "@al = alias i32 (i32), ptr @f"),
     VARIADIC_CALLEE: ("call i32 (ptr, ...) @printf(ptr @unnamed.0.tag, i32 %x)", "@unnamed.0.tag = hidden"),
     DEBUG_RECORD: ("#dbg_value(ptr @g.tag,", "@g.tag = hidden global i32 0"),
-    ALIGNED_STACK: ("define hidden i32 @f.generic(i32 %x)", "attributes #0 = { noinline alignstack=16 }"),
+    ALIGNED_STACK: ("define hidden i32 @f.generic(i32 %x)", " memory(none) alignstack=16 }"),
 }
 
 
