@@ -14,7 +14,8 @@ from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.extensions import HWCAP_BITS, hwcap_words
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
-from mavcg.toolchain.zig import run_zig
+from mavcg.toolchain.kept_answers import kept_answer
+from mavcg.toolchain.zig import zig_command
 
 if TYPE_CHECKING:
     from mavcg.specs.kernel import Machine
@@ -176,5 +177,6 @@ def _needs_lines(cpu: str) -> tuple[tuple[int, int, str], ...]:
 def _listed_needs(cpu: str) -> str:
     """Return the lines that csrc/x86_needs.h has for a CPU in ziglang's spelling."""
     action = f"listing the instruction sets of {cpu}"
-    arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
-    return run_zig("cc", arguments, action)
+    source = SOURCES / "x86_needs.h"
+    command = [*zig_command("cc"), "-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(source)]
+    return kept_answer(command, action, source.read_bytes())

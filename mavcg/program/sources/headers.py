@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 from mavcg.errors import ToolError
 from mavcg.files.scratch import scratch_folder
+from mavcg.toolchain.kept_answers import kept_answer
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import run_tool, zig_command
 
@@ -44,7 +45,7 @@ class Headers:
 def machine_of(compiler: tuple[str, ...], options: tuple[str, ...] = ()) -> str:
     """Return the machine that a gcc or clang compiles for, such as "x86_64-linux-gnu"; "" if it cannot be queried."""
     try:
-        return run_tool([*compiler, *options, "-dumpmachine"], "querying the compiler's target").strip()
+        return kept_answer([*compiler, *options, "-dumpmachine"], "querying the compiler's target").strip()
     except ToolError:
         return ""
 

@@ -12,6 +12,7 @@ from mavcg.program.sources.command_line import TOOLCHAIN_OPTIONS
 from mavcg.program.sources.compile_commands import CompileUnit
 from mavcg.program.sources.dependencies import files_in_rule
 from mavcg.program.sources.headers import is_zig
+from mavcg.toolchain.kept_answers import kept_answer
 from mavcg.toolchain.zig import run_tool
 
 # Without these, gcc lets callers in the file rely on registers and stack alignment of a function's own code, which
@@ -72,7 +73,7 @@ def gcc_version(compiler: tuple[str, ...]) -> int:
     if is_zig(compiler):
         return 0
     try:
-        macros = run_tool([*compiler, "-E", "-dM", "-x", "c", "/dev/null"], "querying the compiler's macros")
+        macros = kept_answer([*compiler, "-E", "-dM", "-x", "c", "/dev/null"], "querying the compiler's macros")
     except ToolError:
         return 0
     version = re.search(r"^#define __GNUC__ (\d+)$", macros, re.MULTILINE)
