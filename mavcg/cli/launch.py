@@ -139,12 +139,15 @@ def _find_kept(
 
 
 def _use_kept(kept: "KeptObject", compiled: "ColdCommand", config: str | None) -> bool:
+    import sys
+    from contextlib import suppress
+
     from mavcg.program.kept_object import put_object
-    from mavcg.text.terminal import say_lines
 
     if not put_object(kept, compiled, config):
         return False
-    say_lines(kept.message)
+    with suppress(OSError):  # a full disk behind it: the exit status stays what it is
+        print(kept.message, file=sys.stderr, flush=True)
     return True
 
 

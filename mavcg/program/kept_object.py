@@ -46,7 +46,7 @@ _UNSEEN = (b"__DATE__", b"__TIME__", b"__TIMESTAMP__", b".incbin")
 
 
 class KeptObject:
-    """An object with versions, and the message about them."""
+    """An object with versions, and the message about them, as it is shown."""
 
     def __init__(self, message: str, content: bytes) -> None:
         self.message = message
@@ -125,8 +125,8 @@ def keep_object(
 ) -> None:
     """Keep an object with versions.
 
-    output: path of the object. inputs: paths of sources and headers. made_with: of all other files that it depends on.
-    on_host: True if the object is for the cores of this machine.
+    output: path of the object. message: as it is shown. inputs: paths of sources and headers. made_with: of all other
+    files that it depends on. on_host: True if the object is for the cores of this machine.
     """
     import hashlib
 

@@ -18,7 +18,7 @@ from mavcg.program.buildfile import FILE_NAME, BuildFile, read_build_file
 from mavcg.program.cold_launch import nearest, write_note
 from mavcg.program.depfile import add_dependencies, add_to_preprocessed, dependency_file
 from mavcg.program.project_commands import PROFILING
-from mavcg.text.terminal import say
+from mavcg.text.terminal import say, shown_lines
 
 if TYPE_CHECKING:
     from mavcg.program.hot_symbols import HotSymbol
@@ -189,7 +189,7 @@ def _keep(key: str, unit: "CompileUnit", config: Path, file: BuildFile, built: "
     assert unit.output is not None
     made_with = [*_files_of(config, file), *programs(unit.compiler, (file.compiler or "").split()), *files_of_mavcg()]
     paths = [str(path.absolute()) for path in made_with]
-    keep_object(key, str(unit.output), built.kept_message, built.inputs, paths, file.board == "host")
+    keep_object(key, str(unit.output), shown_lines(built.kept_message), built.inputs, paths, file.board == "host")
 
 
 def leave_note(config: Path, file: BuildFile) -> None:

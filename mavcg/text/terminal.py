@@ -12,8 +12,13 @@ def say(message: str) -> None:
 
 
 def say_lines(text: str) -> None:
-    """Print a text that mavcg has composed on stderr after mavcg's name; its further lines are indented."""
-    _tell(printable(f"mavcg: {text}").replace("\n", "\n  "))
+    """Print a text that mavcg has composed on stderr, as shown_lines has it."""
+    _tell(shown_lines(text))
+
+
+def shown_lines(text: str) -> str:
+    """Return a text that mavcg has composed after mavcg's name; its further lines are indented."""
+    return printable(f"mavcg: {text}").replace("\n", "\n  ")
 
 
 def _tell(text: str) -> None:

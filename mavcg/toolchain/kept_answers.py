@@ -1,4 +1,4 @@
-"""What compilers say about themselves, kept in the user's cache while the program is the same file.
+"""Keeps what compilers say about themselves in the user's cache, while the program is the same file.
 
 `mavcg launch` needs the same answers for each file of a build: which compiler is this, for which machine, which
 instruction sets does a CPU name mean. Each takes a process, a quarter of the time of compiling a small file.

@@ -409,6 +409,6 @@ int main(int count, char **arguments) {
     if (*compiled.depends && !add_dependencies(compiled.depends, &note)) return launch(count, arguments, 1);
     if (!is_hot) return 0;
     if (!put_object(&kept, compiled.output)) return launch(count, arguments, 1);
-    say_lines(kept.message);
+    fprintf(stderr, "%s\n", kept.message);
     return 0;
 }

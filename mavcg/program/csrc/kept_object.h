@@ -128,9 +128,3 @@ static int put_object(const Kept *kept, const char *output) {
     if (!good) unlink(made);
     return good;
 }
-
-static void say_lines(const char *message) {
-    fputs("mavcg: ", stderr);
-    for (; *message; message++) fprintf(stderr, *message == '\n' ? "%c  " : "%c", *message);
-    fputc('\n', stderr);
-}

@@ -20,7 +20,7 @@ from mavcg.toolchain.zig import run_zig
 
 COMMAND = ["gcc", "-MD", "-c", "a.c"]
 OBJECT = b"versions\0of dot"
-MESSAGE = "a.o: dot (generic, x)\nwithout y: it is z"
+MESSAGE = "mavcg: a.o: dot (generic, x)\n  without y: it is z"
 LONG_WAY = 77  # status of what stands for mavcg
 CHANGES = ("source", "header", "gone", "tool", "config", "entry", "writable", "folder", "link", "boot")
 
@@ -178,8 +178,7 @@ def test_the_program_uses_the_objects_that_python_does(
     if what:
         assert (ended.returncode, ended.stdout) == (LONG_WAY, "") and (folder / "a.o").read_bytes() == b"plain dot"
         return
-    shown = "mavcg: a.o: dot (generic, x)\n  without y: it is z\n"
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "compiled\n", shown)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "compiled\n", MESSAGE + "\n")
     assert (folder / "a.o").read_bytes() == OBJECT and not list(folder.glob("*.part"))
     assert (folder / "a.d").read_text().startswith(f"a.o: {folder / 'mavcg.toml'} a.c a.h\n")
 
