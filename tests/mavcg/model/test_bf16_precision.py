@@ -1,5 +1,7 @@
 """Libraries that compute in bf16, on this machine and in an emulator, against the f32 graph in double precision."""
 
+import platform
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +138,22 @@ def test_results_are_the_same_bits_with_and_without_bfmmla(folder: Path) -> None
     assert len(set(found)) == 1
     computed = np.frombuffer(found[0], np.float32).reshape(1, 10)
     assert relative_error(computed, exact(folder / "road.onnx")) < 3e-2
+
+
+@pytest.mark.long
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="libraries for x86-64 run on x86-64")
+def test_results_are_the_same_bits_with_and_without_tiles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each version that this machine can run; another one's name in the map leaves the generic version."""
+    library = folder / "libtiles.so"
+    options = ModelOptions(cores=("sapphirerapids",), tune="off", precision="bf16")
+    request, _ = make_model_request(folder / "road.onnx", str(library), options)
+    extensions = build_model(request).note["extensions"]
+    assert "amx-bf16" in extensions["sapphirerapids"] and extensions["generic"] == []
+    assert not any(name.startswith("amx") for name in extensions["sapphirerapids-noamx"])
+    found: list[Array] = []
+    for name in extensions:
+        monkeypatch.setenv("MAVCG_CPU_MAP", f"*={name}")
+        with mavcg.load(shutil.copy(library, folder / f"lib{name}.so")) as built:
+            found += built.run(image())
+    assert len(found) == len(extensions) and len({array.tobytes() for array in found}) == 1
+    assert relative_error(found[0], exact(folder / "road.onnx")) < 3e-2
