@@ -8,6 +8,7 @@ import pytest
 
 from mavcg.passes.ir.call_effects import CallEffects, with_effects
 from mavcg.passes.ir.clone import make_version
+from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers
 from mavcg.passes.ir.hot_module import HotModule
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.toolchain.codegen import CodegenJob, canonical, compile_all
@@ -90,6 +91,15 @@ def test_a_version_hoists_calls_of_other_hot_functions(text: str) -> None:
     assert len(callers) == 1 and not re.search(r"= phi .*\n", callers[0]), optimised
 
 
+def test_a_dispatcher_states_them_and_its_slow_path_does_not(text: str) -> None:
+    hot = HotModule(parse_module(text), frozenset({"taper"}), "1f2e")
+    dispatch = Dispatch("taper", ("taper.generic",), RuntimeNames("offset", "core_of_cpu", "select", 8192))
+    made = {called: add_dispatchers(hot, hot.module, [dispatch], called).entities for called in (True, False)}
+    assert "memory(none)" in made[True]["taper"].header and "willreturn" in made[True]["taper"].header
+    assert "memory" not in made[True]["taper.slow"].header + made[False]["taper"].header
+
+
+@pytest.mark.long
 def test_callers_of_a_dispatcher_hoist_its_calls(build_versions: Any) -> None:
     core = x86_core_of_this_machine() if host_target().arch == "x86_64" else "cortex-a76"
     main = """
