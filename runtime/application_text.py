@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
+from mavcg.runtime.c_arrays import static_array
 from mavcg.runtime.model_header import (
     CSRC,
     api_name,
@@ -87,17 +88,22 @@ def application_tables(application: ApplicationProgram) -> str:
                 f'extern const mavcg_model_table model_{i} __asm__("{symbol}") {hidden};\n'
                 for i, symbol in enumerate(symbols)
             ),
-            "static const struct application_network *const network_table[NETWORKS] = {\n",
-            *(f"    &network_{i},\n" for i in range(len(symbols))),
-            "};\nstatic const mavcg_app_network placed_networks[NETWORKS] = {\n",
-            *(
-                f"    {{&model_{i}, {network.arena_offset}ull, {sum(1 << n for n in network.conflicts_with):#x}, "
-                f"{len(network.program.stages)}}},\n"
-                for i, network in enumerate(application.networks)
+            static_array(
+                "const struct application_network *const network_table[NETWORKS]",
+                (f"&network_{i}," for i in range(len(symbols))),
             ),
-            "};\nstatic const uint64_t scratch_offsets[NETWORKS] = {\n",
-            *(f"    {network.scratch_offset}ull,\n" for network in application.networks),
-            "};\n",
+            static_array(
+                "const mavcg_app_network placed_networks[NETWORKS]",
+                (
+                    f"{{&model_{i}, {network.arena_offset}ull, {sum(1 << n for n in network.conflicts_with):#x}, "
+                    f"{len(network.program.stages)}}},"
+                    for i, network in enumerate(application.networks)
+                ),
+            ),
+            static_array(
+                "const uint64_t scratch_offsets[NETWORKS]",
+                (f"{network.scratch_offset}ull," for network in application.networks),
+            ),
         ]
     )
 

@@ -9,8 +9,9 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import GENERIC
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import machine_flags
+from mavcg.runtime.c_arrays import static_array
 from mavcg.runtime.core_speeds import MAX_SPEED
-from mavcg.runtime.coreset import NEED_WORDS, CoreSet, c_array
+from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.runtime.kernel_versions import KernelNeeds, versions_of
 from mavcg.runtime.model_build import ENGINE_FLAGS
 from mavcg.runtime.model_text import DEFAULT_SPIN_US
@@ -61,13 +62,13 @@ def blas_tables_text(
     parts = [
         "/* Register tiles of a BLAS library. Made by mavcg. */\n",
         f"#define MAVCG_SET {core_set.tag}\n#define VERSIONS {core_set.version_count}\n",
-        c_array("uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{word:#x}" for word in base_needs)]),
-        c_array("struct blas_blocks blocks_table[]", rows),
+        static_array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{word:#x}" for word in base_needs)]),
+        static_array("const struct blas_blocks blocks_table[]", rows),
         f"#define TALL_COLUMNS {TALL_COLUMNS}\n#define SPIN_US {spin_us}\n",
         f"#define EQUAL_CORES {int(len(set(speeds.values())) == 1)}\n",
-        _array("void *const core_ids[]", [f"(void *){number}," for number in range(core_set.version_count)]),
+        static_array("void *const core_ids[]", [f"(void *){number}," for number in range(core_set.version_count)]),
         f"static uint64_t core_runs[{core_set.version_count}];\n",
-        c_array("uint16_t core_speeds[]", [speed_lines[0], *speed_lines]),
+        static_array("const uint16_t core_speeds[]", [speed_lines[0], *speed_lines]),
     ]
     for stem, kind, of_types, routine in (
         ("product", "blas_tile", symbols.tiles, "gemm"),
@@ -110,7 +111,7 @@ def _versions(
                 f'extern {kind} {name} __asm__({c_string(theirs)}) __attribute__((visibility("hidden")));\n'
                 for name, theirs in zip(names, linkage_names, strict=True)
             ]
-            parts.append(_array(f"{kind} *const {table}[]", [f"{name}," for name in names]))
+            parts.append(static_array(f"{kind} *const {table}[]", [f"{name}," for name in names]))
         tables = ["0", *(f"(void *){stem}_{dtype}_{run.index(linkage_names)}" for linkage_names in run)]
         versions.append("{" + ", ".join(tables) + "},")
     functions = [
@@ -120,15 +121,10 @@ def _versions(
     types = len(symbols)
     return [
         *parts,
-        _array(f"void *const {stem}_versions[{types}][{core_set.version_count}]", versions),
+        static_array(f"void *const {stem}_versions[{types}][{core_set.version_count}]", versions),
         f"static uint64_t {stem}_runs[{types}][{core_set.version_count}];\n",
-        _array(f"struct mavcg_function {stem}_functions[]", functions),
+        static_array(f"struct mavcg_function {stem}_functions[]", functions),
     ]
-
-
-def _array(declaration: str, lines: Sequence[str]) -> str:
-    """Return the C text of a static array that is not const."""
-    return c_array(declaration, lines).replace("static const ", "static ", 1)
 
 
 def blas_object(tables: str, target: Target, ilp64: bool, out: Path) -> Path:

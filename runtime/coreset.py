@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, Midr
+from mavcg.runtime.c_arrays import static_array
 from mavcg.text.safe_text import c_string, comment
 
 RUNTIME_ABI = 2  # MAVCG_ABI of csrc/mavcg_runtime.h: layout of the data that objects of one core set share
@@ -242,19 +243,16 @@ def table_text(
         f"/* Core set {core_set.tag}: {comment(', '.join(core_set.names))}. Made by mavcg. */\n"
         f"#define MAVCG_SET {core_set.tag}\n"
         f"#define MAVCG_VERSIONS {core_set.version_count}\n"
-        + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0},"])
-        + c_array("struct mavcg_x86_rule x86_rules[]", [*x86_lines, "{0, 0, 0, 0, 0, 0},"])
-        + c_array("uint32_t needs[][MAVCG_NEED_WORDS]", need_lines or ["{0},"])
-        + c_array(
-            "char core_names[]",
-            [
-                f'"\\{number:03o}" {c_string(name)} "\\000"'
-                # Of a small set the settings, which libmavcg_rt.so has, name its own versions alone.
-                for name, number in _named_versions(core_set, {} if core_set.small else all_cores, needs)
-            ],
-            "",
-            "",
+        + static_array("const struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0},"])
+        + static_array("const struct mavcg_x86_rule x86_rules[]", [*x86_lines, "{0, 0, 0, 0, 0, 0},"])
+        + static_array("const uint32_t needs[][MAVCG_NEED_WORDS]", need_lines)
+        + "static const char core_names[] =\n"
+        + "".join(
+            f'    "\\{number:03o}" {c_string(name)} "\\000"\n'
+            # Of a small set the settings, which libmavcg_rt.so has, name its own versions alone.
+            for name, number in _named_versions(core_set, {} if core_set.small else all_cores, needs)
         )
+        + ";\n"
     )
 
 
@@ -278,9 +276,3 @@ def _named_versions(
         yield from ((core.name, number) for number in numbers if number not in named.get(core.name, ()))
         if core.name not in core_set.names:
             yield core.name, GENERIC_ID
-
-
-def c_array(declaration: str, lines: Iterable[str], start: str = " {", end: str = "}") -> str:
-    """Return the C text of a constant array, with a line for each element."""
-    body = "".join(f"    {line}\n" for line in lines)
-    return f"static const {declaration} ={start}\n{body}{end};\n"

@@ -10,7 +10,7 @@ from itertools import chain
 
 from mavcg.errors import MavcgError
 from mavcg.graph.counts import Count, affine_of, bounds_of, extent_of, is_symbolic, lengths_in, text_of
-from mavcg.runtime.coreset import c_array
+from mavcg.runtime.c_arrays import static_array
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string
 
@@ -79,12 +79,14 @@ def count_tables_text(program: Program) -> str:
     of_steps = (_FIXED if step.row_count is None else number[step.row_count] for step in program.steps)
     of_loops = (_FIXED if loop.trip_count is None else number[loop.trip_count] for loop in program.loops)
     return (
-        c_array(
-            "mavcg_dimension dimension_table[]",
+        static_array(
+            "const mavcg_dimension dimension_table[]",
             (f"{{{c_string(each.name)}, {each.bounds[0]}, {each.bounds[1]}}}," for each in dimensions),
         )
-        + c_array("int64_t dimension_steps[]", (f"{each.step}," for each in dimensions))
-        + c_array("struct engine_length length_table[]", (f"{{{', '.join(map(str, s))}}}," for s in _sources(program)))
+        + static_array("const int64_t dimension_steps[]", (f"{each.step}," for each in dimensions))
+        + static_array(
+            "const struct engine_length length_table[]", (f"{{{', '.join(map(str, s))}}}," for s in _sources(program))
+        )
         + f"static inline void add_counts(const int64_t *length, uint32_t *count) {{\n{computed}}}\n"
         + _numbers("step_counts", of_steps)
         + _numbers("loop_counts", of_loops)
@@ -96,7 +98,7 @@ def count_tables_text(program: Program) -> str:
 
 
 def _numbers(name: str, numbers: Iterable[int]) -> str:
-    return c_array(f"int32_t {name}[]", [f"{number}," for number in numbers] or [f"{_FIXED},"])
+    return static_array(f"const int32_t {name}[]", (f"{number}," for number in numbers), zero=f"{_FIXED},")
 
 
 def _sources(program: Program) -> list[tuple[int, int, int, int]]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
+from mavcg.runtime.c_arrays import static_array
 from mavcg.runtime.model_header import CSRC, EXPORTED, api_name, fill_template, shared_declarations, tensor_lists
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string, comment
@@ -97,7 +98,7 @@ def parts_text(
         "MAX_OUTPUTS": max(len(part.program.outputs) for part in parts),
     }
     op_rows = (
-        f"    {{{first}, {count}, op_inputs_{first}, op_outputs_{first}}},\n"
+        f"{{{first}, {count}, op_inputs_{first}, op_outputs_{first}}},"
         for first, (_, count) in zip(firsts, ops, strict=False)
     )
     return "".join(
@@ -111,11 +112,8 @@ def parts_text(
                 for first in firsts[:-1]
                 for which in ("inputs", "outputs")
             ),
-            "static const struct drop_in_part drop_in_parts[] = {\n",
-            *_part_rows(parts),
-            "};\nstatic const struct drop_in_op drop_in_ops[] = {\n",
-            *op_rows,
-            "};\n",
+            static_array("const struct drop_in_part drop_in_parts[]", _part_rows(parts)),
+            static_array("const struct drop_in_op drop_in_ops[]", op_rows),
             _model_files_text(model_files),
             _file_text(file),
         ]
@@ -140,40 +138,38 @@ def _part_declarations(parts: Sequence[DropInPart]) -> list[str]:
 def _part_rows(parts: Sequence[DropInPart]) -> list[str]:
     """Return the lines of drop_in_parts."""
     return [
-        f"    {{{c_string(part.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {part.size}, {part.graph}, "
-        f"{len(part.nodes)}, part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},\n"
+        f"{{{c_string(part.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {part.size}, {part.graph}, "
+        f"{len(part.nodes)}, part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},"
         for i, part in enumerate(parts)
     ]
 
 
 def _model_files_text(model_files: Sequence[ModelFile]) -> str:
-    """Return the table of an ONNX model's files; without any it has one unused line, because C has no empty arrays."""
-    lines = "".join(
-        f"    {{{c_string(each.location)}, {each.size}u, {{{', '.join(map(str, each.digest))}}}}},\n"
-        for each in model_files or [ModelFile("", 0, bytes(DIGEST_BYTES))]
+    """Return the table of an ONNX model's files; without any it has one unused line."""
+    lines = (
+        f"{{{c_string(each.location)}, {each.size}u, {{{', '.join(map(str, each.digest))}}}}}," for each in model_files
     )
-    return f"static const struct drop_in_model_file drop_in_model_files[] = {{\n{lines}}};\n"
+    return static_array("const struct drop_in_model_file drop_in_model_files[]", lines, zero='{"", 0, {0}},')
 
 
 def _file_text(file: DropInFile) -> str:
     """Return the description of a TFLite file, with the digest by which a delegate recognises it."""
     digest = hashlib.blake2b(file.data, digest_size=DIGEST_BYTES).digest()
-    graphs = "".join(
-        f"    {{{graph.anchor_offset}u, {graph.nodes}, {graph.anchor_tensor}, {graph.number}}},\n"
-        for graph in file.graphs
+    graphs = (
+        f"{{{graph.anchor_offset}u, {graph.nodes}, {graph.anchor_tensor}, {graph.number}}}," for graph in file.graphs
     )
     return (
         f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {{{', '.join(map(str, digest))}}}}};\n"
-        f"static const struct drop_in_graph drop_in_graphs[] = {{\n{graphs}}};\n"
+        + static_array("const struct drop_in_graph drop_in_graphs[]", graphs)
     )
 
 
 def _numbers(name: str, numbers: Sequence[int]) -> str:
-    return f"static const int32_t {name}[] = {{{', '.join(map(str, numbers)) or '0'}}};\n"
+    return static_array(f"const int32_t {name}[]", (f"{number}," for number in numbers), zero="0,")
 
 
 def _strings(name: str, texts: Sequence[str]) -> str:
-    return f"static const char *const {name}[] = {{{', '.join(map(c_string, texts)) or 'NULL'}}};\n"
+    return static_array(f"const char *const {name}[]", (f"{c_string(text)}," for text in texts), zero="NULL,")
 
 
 def sizes_text(parts: Sequence[DropInPart]) -> str:
@@ -188,9 +184,9 @@ def sizes_text(parts: Sequence[DropInPart]) -> str:
                 f"extern const mavcg_model_table size_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
                 for i, part in enumerate(parts)
             ),
-            "static const mavcg_model_table *const size_tables[SIZES] = {\n",
-            *(f"    &size_{i},\n" for i in range(len(parts))),
-            "};\n",
+            static_array(
+                "const mavcg_model_table *const size_tables[SIZES]", (f"&size_{i}," for i in range(len(parts)))
+            ),
         ]
     )
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
+from mavcg.runtime.c_arrays import static_array
 from mavcg.runtime.core_speeds import plan_rows, speed_rows
 from mavcg.runtime.coreset import NEED_WORDS, SLOW_ID, CoreSet
 from mavcg.runtime.count_tables import count_tables_text, counts_of
 from mavcg.runtime.library_tables import TYPE_CODES
 from mavcg.runtime.model_header import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
-from mavcg.runtime.run_tables import is_external, loop_lines, operand_tables, run_lines, stage_table, static_array
+from mavcg.runtime.run_tables import is_external, loop_lines, operand_tables, run_lines, stage_table
 from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_string, comment
 

@@ -1,7 +1,8 @@
 """C tables of what a run of a model executes: phases of steps, their operands, loops, and stages of a pipeline."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from mavcg.runtime.c_arrays import static_array
 from mavcg.runtime.core_speeds import stage_plan
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.count_tables import counts_of
@@ -44,12 +45,6 @@ def operand_tables(program: Program, operands: Sequence[OperandAddress]) -> str:
         + static_array("const uint32_t external_table[]", external, zero="0,")
         + static_array("const struct engine_ring_operand ring_table[]", ring_lines)
     )
-
-
-def static_array(declaration: str, lines: Iterable[str], zero: str = "{0},") -> str:
-    """Return the C text of a static array; without lines it has one unused element, because C has no empty arrays."""
-    body = "".join(f"    {line}\n" for line in list(lines) or [zero])
-    return f"static {declaration} = {{\n{body}}};\n"
 
 
 def run_lines(
