@@ -21,7 +21,7 @@ from mavcg.console.output import Progress
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import descendants, end_process
 from mavcg.graph import Node
-from mavcg.text.byte_sizes import BYTES_OF_UNIT
+from mavcg.text.byte_sizes import parse_bytes
 from mavcg.text.terminal import say
 
 SECONDS = 900.0  # default for a model, to which this is added for each MB of its file:
@@ -60,19 +60,16 @@ def build_limits(max_seconds: float | None, max_memory: str | int | None, model:
     if model is not None:
         with contextlib.suppress(OSError):
             seconds = SECONDS + SECONDS_PER_MB * model.stat().st_size / 1e6
-    memory = _parse_bytes(str(max_memory)) if max_memory is not None else _default_memory()
+    memory = _memory_bytes(str(max_memory)) if max_memory is not None else _default_memory()
     return ResourceLimits(seconds if max_seconds is None else max_seconds, memory)
 
 
-def _parse_bytes(text: str) -> int:
-    number = text.rstrip("BKMGki")
-    unit = text[len(number) :]
-    try:
-        size = int(float(number) * BYTES_OF_UNIT[unit or "B"])
-    except (ValueError, KeyError, OverflowError):
+def _memory_bytes(text: str) -> int:
+    size = parse_bytes(text)
+    if size is None:
         raise MavcgError(
             f"--max-memory {text}: is not a size; give a number of bytes, or a size such as 4GB or 1500MiB"
-        ) from None
+        )
     if size < FEWEST_BYTES:
         raise MavcgError(f"--max-memory {text}: is less than any build takes; give {FEWEST_BYTES >> 20}MiB or more")
     return size

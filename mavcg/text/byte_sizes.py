@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-BYTES_OF_UNIT: Mapping[str, int] = MappingProxyType(
+_BYTES_OF_UNIT: Mapping[str, int] = MappingProxyType(
     {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 )
-_SIZE = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(BYTES_OF_UNIT)})?", re.ASCII)
+_SIZE = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_BYTES_OF_UNIT)})?", re.ASCII)
 
 
 def parse_bytes(text: str, unit_needed: bool = False) -> int | None:
@@ -19,5 +19,5 @@ def parse_bytes(text: str, unit_needed: bool = False) -> int | None:
     match = _SIZE.fullmatch(text.strip())
     if match is None or (unit_needed and not match[2]):
         return None
-    size = float(match[1]) * BYTES_OF_UNIT[match[2] or "B"]
+    size = float(match[1]) * _BYTES_OF_UNIT[match[2] or "B"]
     return None if math.isinf(size) else int(size)

@@ -38,6 +38,7 @@ def test_values_and_defaults(tmp_path: Path) -> None:
 
     assert build_limits(None, None, model).seconds == 960
     assert build_limits(5.5, "2GiB", model) == ResourceLimits(5.5, 2 << 30)
+    assert build_limits(5.5, "1.5 GB") == ResourceLimits(5.5, 1_500_000_000)
     assert build_limits(None, 500_000_000) == ResourceLimits(3600, 500_000_000)
     assert (build_limits(None, None).memory_bytes or FEWEST_BYTES) >= FEWEST_BYTES
 
@@ -52,6 +53,7 @@ def test_values_and_defaults(tmp_path: Path) -> None:
         (None, "1e999GB", "--max-memory"),
         (None, "3", "--max-memory 3: is less than any build takes"),
         (None, "", "--max-memory"),
+        (None, "4e9", "--max-memory 4e9: is not a size"),
     ],
 )
 def test_bad_values_are_named(seconds: float | None, memory: str | None, message: str) -> None:
