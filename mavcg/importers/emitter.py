@@ -23,7 +23,7 @@ from mavcg.importers.limits import (
     UnsupportedOp,
 )
 from mavcg.importers.loop_rows import with_rows
-from mavcg.importers.value import NoTensor, Value, constant, moved_quantised
+from mavcg.importers.value import Value, all_tensors, constant, moved_quantised
 from mavcg.ops import infer, make_node
 from mavcg.ops.loops import LOOP_OPS
 from mavcg.ops.op import node_location
@@ -103,7 +103,7 @@ class Emitter:
 
         Raises: MavcgError, naming the node, for incompatible inputs and attributes, and for a result that is too large.
         """
-        if any(isinstance(value, NoTensor) for value in inputs):
+        if not all_tensors(inputs):
             raise MavcgError(f"node '{origin}' ({op}): a sequence where a tensor is needed")
         moved = inputs[0] if inputs and op in _SAME_VALUES else None
         count = self._carried_count(op, inputs, origin, attrs)

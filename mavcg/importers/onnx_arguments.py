@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.importers.limits import Unsupported
-from mavcg.importers.value import NoTensor, Value
+from mavcg.importers.value import Value
 
 if TYPE_CHECKING:
     import onnx
@@ -83,7 +83,7 @@ def _tensor(name: str, info: onnx.ValueInfoProto, type_of: onnx.TypeProto.Tensor
 
 def named_tensors(name: str, value: Value) -> list[tuple[str, Value]]:
     """Return the tensors of an output with their names. Raises: Unsupported for an optional without an element."""
-    if not isinstance(value, NoTensor):
+    if value.is_tensor:
         return [(name, value)]
     if value.elements is None:
         raise Unsupported(f"output '{name}': is an optional without an element; it would be no output of a run")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.importers.onnx_proto import DTYPE_NAMES, one_line, onnx_module
-from mavcg.importers.value import NoTensor, Value
+from mavcg.importers.value import Value
 
 if TYPE_CHECKING:
     import onnx
@@ -168,7 +168,7 @@ def schema_function(
     types = []
     for value in inputs:
         type = onnx.TypeProto()
-        if isinstance(value, NoTensor):
+        if value is not None and not value.is_tensor:
             for element in (value.elements or ())[:1]:
                 type.sequence_type.elem_type.tensor_type.elem_type = numbers[element.dtype]
         elif value is not None:

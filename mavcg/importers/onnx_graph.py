@@ -31,7 +31,7 @@ from mavcg.importers.onnx_ops.table import HANDLERS
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import read_attributes, read_tensor
 from mavcg.importers.onnx_sequences import check_tensors, either_branch
-from mavcg.importers.value import NoTensor, Value
+from mavcg.importers.value import Value
 
 if TYPE_CHECKING:
     import onnx
@@ -106,7 +106,7 @@ class Walker:
                 if want:
                     assert value is not None
                     axis = None if value.count is None else value.count.axis
-                    if not isinstance(value, NoTensor):
+                    if value.is_tensor:
                         body.declared.check(name, f"%{name}", node_location(node), value.shape, axis)
                     scope.values[name] = value
             # Values are freed after their last use: computed weights would exist several times.

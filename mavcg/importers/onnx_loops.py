@@ -19,7 +19,7 @@ from mavcg.importers.movement import element, stack
 from mavcg.importers.onnx_graph_loops import LoopBody, RunBody, conditional_loop, scan_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_order import reads
-from mavcg.importers.value import NoTensor, Value, constant
+from mavcg.importers.value import Value, all_tensors, constant
 
 if TYPE_CHECKING:
     import onnx
@@ -45,10 +45,10 @@ def import_loop(call: OnnxCall, body: LoopBody) -> list[Value | None]:
         raise call.fail(
             f"a body of {len(body.inputs)} inputs and {body.count} outputs for {len(carried)} carried values"
         )
-    if any(isinstance(call.maybe(i), NoTensor) for i in (0, 1)):
+    if not all_tensors(call.maybe(i) for i in (0, 1)):
         raise call.fail("its number of iterations or its condition is no tensor")
     # A sequence is no state of a loop in the graph.
-    kept = None if any(isinstance(v, NoTensor) for v in carried) else conditional_loop(call, body, carried)
+    kept = conditional_loop(call, body, carried) if all_tensors(carried) else None
     if kept is not None:
         return kept
     trips, go_on = _trips(call), _first_condition(call)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mavcg.importers.graph_loop import conditional_branches
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_ops.call import OnnxCall
-from mavcg.importers.value import NOTHING, NoTensor, Value, sequence_of
+from mavcg.importers.value import NOTHING, Value, sequence_of
 
 if TYPE_CHECKING:
     import onnx
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check_tensors(node: onnx.NodeProto, inputs: Sequence[Value | None], location: str) -> None:
     """Check that all inputs are tensors. Raises: UnsupportedOp for a sequence, or an optional without an element."""
     for name, value in zip(node.input, inputs, strict=True):
-        if isinstance(value, NoTensor):
+        if value is not None and not value.is_tensor:
             kind = "an optional without an element" if value is NOTHING else "a sequence"
             raise UnsupportedOp(f"{location}: its input %{name} is {kind}; supported: tensors")
 
@@ -45,17 +45,17 @@ def either_branch(
 
 def _with_tensors(value: Value, tensors: Iterator[Value]) -> Value:
     """Return a value of this kind, of the next tensors."""
-    if not isinstance(value, NoTensor):
+    if value.is_tensor:
         return next(tensors)
     return value if value.elements is None else sequence_of([next(tensors) for _ in value.elements])
 
 
 def _tensors_of(value: Value) -> Sequence[Value]:
-    return (value.elements or ()) if isinstance(value, NoTensor) else (value,)
+    return (value,) if value.is_tensor else value.elements or ()
 
 
 def _kind_of(value: Value) -> int | None:
     """Return the number of a sequence's elements, -1 of an optional without one, None of a tensor."""
-    if not isinstance(value, NoTensor):
+    if value.is_tensor:
         return None
     return -1 if value.elements is None else len(value.elements)

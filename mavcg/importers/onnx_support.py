@@ -20,7 +20,7 @@ from mavcg.importers.onnx_file import check_given, declared_shapes, dims_of, giv
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, node_location, read_initializers
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line, onnx_module
-from mavcg.importers.value import NoTensor, Value
+from mavcg.importers.value import Value, all_tensors
 
 if TYPE_CHECKING:
     import onnx
@@ -117,7 +117,7 @@ def _try_node(
             made = {n: v for n, v, read in zip(node.output, results, required, strict=True) if read and v is not None}
             if any(value.count is not None for value in made.values()):
                 return NodeSupport(node, inputs, outputs, COUNTED)
-            if any(isinstance(value, NoTensor) for value in made.values()):
+            if not all_tensors(made.values()):
                 return NodeSupport(node, inputs, outputs, OF_SEQUENCE)
             for name, value in made.items():
                 body.declared.check(name, f"%{name}", node_location(node), value.shape)

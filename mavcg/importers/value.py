@@ -1,6 +1,6 @@
 """A tensor of a file during its import: its type, its name in the graph, its elements if known; and sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -58,6 +58,16 @@ class Value:
     bits: "Value | None" = None
 
     @property
+    def is_tensor(self) -> bool:
+        """True but for a sequence, and an optional without an element."""
+        return True
+
+    @property
+    def elements(self) -> "tuple[Value, ...] | None":
+        """The elements of a sequence; None of a tensor, and of an optional without an element."""
+        return None
+
+    @property
     def is_constant(self) -> bool:
         """True if all elements are known at import."""
         return self.known is not None or self.quantised is not None
@@ -94,6 +104,10 @@ class NoTensor(Value):
 
     elements: tuple[Value, ...] | None = None
 
+    @property
+    def is_tensor(self) -> bool:
+        return False
+
 
 _NO_TYPE = TensorType("f32", (0,))
 NOTHING = NoTensor(_NO_TYPE)  # an optional without an element
@@ -102,6 +116,14 @@ NOTHING = NoTensor(_NO_TYPE)  # an optional without an element
 def sequence_of(elements: Sequence[Value]) -> NoTensor:
     """Return a sequence of tensors."""
     return NoTensor(_NO_TYPE, elements=tuple(elements))
+
+
+def all_tensors(values: Iterable[Value | None]) -> bool:
+    """Return True if none of the values is a sequence, or an optional without an element.
+
+    Absent values do not count.
+    """
+    return all(value is None or value.is_tensor for value in values)
 
 
 def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:

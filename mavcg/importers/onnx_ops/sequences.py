@@ -13,20 +13,20 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.counted import is_counted, join_counted
 from mavcg.importers.limits import MOST_ELEMENTS
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.value import NOTHING, NoTensor, Value, constant, sequence_of
+from mavcg.importers.value import NOTHING, Value, constant, sequence_of
 
 
 def _elements(call: OnnxCall) -> tuple[Value, ...]:
     """Return the elements of the first input. Raises: MavcgError for a tensor or nothing."""
     value = call.input(0)
-    if not isinstance(value, NoTensor) or value.elements is None:
+    if value.elements is None:
         raise call.fail(f"{call.input_name(0)} is no sequence")
     return value.elements
 
 
 def _tensor(call: OnnxCall, i: int) -> Value:
     value = call.input(i)
-    if isinstance(value, NoTensor):
+    if not value.is_tensor:
         raise call.fail(f"{call.input_name(i)} is no tensor")
     return value
 
