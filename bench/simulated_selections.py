@@ -29,7 +29,7 @@ from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.choose.algorithms.library import USUAL_NAMES
 from mavcg.choose.algorithms.network import Network
 from mavcg.choose.algorithms.questions import SelectQuestion
-from mavcg.choose.algorithms.select_network import problem_on, read_network
+from mavcg.choose.algorithms.select_network import problem_on
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
@@ -38,6 +38,7 @@ from mavcg.lab.tuning.simulated_choices import simulate_unsure
 from mavcg.lab.tuning.state import ALL_AT_ONCE
 from mavcg.lab.tuning.tune_network import core_plan
 from mavcg.lab.tuning.work_list import Job, WorkList
+from mavcg.model.reading import read_network
 from mavcg.specs.primitive import Scenario
 
 NAME, BOARD = "simulated_selections", "exynos9820"

@@ -72,9 +72,9 @@ def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str |
 
     Raises: MavcgError for a build that chooses no primitives, and for a board that cannot be simulated.
     """
-    from mavcg.choose.algorithms.select_network import read_network
     from mavcg.choose.algorithms.strategies import ENGINE
     from mavcg.lab.tuning.simulated_choices import simulate_unsure
+    from mavcg.model.reading import read_network
 
     option = "--simulate-unsure"
     if board is None or request.strategy == ENGINE:

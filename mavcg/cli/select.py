@@ -64,8 +64,8 @@ def _select_network(options: SelectOptions) -> None:
         )
     _check_values(options)
     from mavcg.choose.algorithms.questions import SelectQuestion
-    from mavcg.choose.algorithms.select_network import read_network
     from mavcg.hosts.foreign_library import find_foreign
+    from mavcg.model.reading import read_network
     from mavcg.model.sizes import parse_shapes
 
     limit = math.inf if options.max_error is None else options.max_error

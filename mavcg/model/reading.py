@@ -1,19 +1,22 @@
-"""Reads a model's file: its graph for given shapes, or its graphs for a sample of lengths of bounded dimensions."""
+"""Reads a model's file: its graph for given shapes, its graphs for a sample of lengths of bounded dimensions, or its
+convolutions, whose primitives are selected."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.choose.algorithms.network import Network, network_of
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs, sampled_graphs
 from mavcg.choose.lengths.samples import Lengths, lengths_text
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.counts import Dimension
 from mavcg.importers.declared_shapes import GivenShapes
-from mavcg.importers.load import dimension_name, import_model
+from mavcg.importers.load import dimension_name, import_model, model_path
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.sizes import BoundedShapes, Range, Shape
+from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.states import pair_states, without_counts
 
 
@@ -104,3 +107,27 @@ def named_shapes(model: Path, bounds: BoundedShapes) -> NamedShapes:
 
 def _dimension(name: str, bounds: Range) -> Dimension:
     return Dimension(name, bounds.least // bounds.step, bounds.most // bounds.step, bounds.step)
+
+
+def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+    """Return a built-in network, or the network of a model file after the passes that every model goes through.
+
+    Raises: MavcgError for a name that is neither, a file that cannot be imported, or a model without a convolution that
+    primitives compute.
+    """
+    # Imported here because a model build loads this module and needs no built-in networks.
+    from mavcg.graph.networks import NAMES
+    from mavcg.graph.networks import network as built_in
+
+    if model in NAMES:
+        if shapes:
+            raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; name a model file instead")
+        return network_of(optimise(built_in(model)))
+    network = network_of(optimise(import_model(model_path(model, NAMES), shapes)))
+    if not network.convolutions:
+        why = "; ".join(sorted({f"{node.name} {node.why}" for node in network.left_out})[:3])
+        raise MavcgError(
+            f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with "
+            f"convolutions whose weights are constants"
+        )
+    return network

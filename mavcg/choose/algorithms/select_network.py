@@ -17,7 +17,7 @@ from mavcg.choose.algorithms.costs.rows import text_of
 from mavcg.choose.algorithms.costs.threads import threaded_costs
 from mavcg.choose.algorithms.foreign import ForeignCosts, check_host, foreign_gain, primitives_of
 from mavcg.choose.algorithms.library import USUAL
-from mavcg.choose.algorithms.network import Network, network_of
+from mavcg.choose.algorithms.network import Network
 from mavcg.choose.algorithms.questions import SelectQuestion
 from mavcg.choose.algorithms.report.answer import Selection
 from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_of
@@ -25,33 +25,7 @@ from mavcg.choose.algorithms.strategies import PBQP, Selected, compare, select
 from mavcg.choose.limits.arena_need import peak
 from mavcg.errors import MavcgError
 from mavcg.hardware.core_model import CoreModel
-from mavcg.importers.load import import_model, model_path
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
-from mavcg.passes.graph.pipeline import optimise
-
-
-def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
-    """Return a built-in network, or the network of a model file after the passes that every model goes through.
-
-    Raises: MavcgError for a name that is neither, a file that cannot be imported, or a model without a convolution that
-    primitives compute.
-    """
-    # Imported here because a model build loads this module and needs no built-in networks.
-    from mavcg.graph.networks import NAMES
-    from mavcg.graph.networks import network as built_in
-
-    if model in NAMES:
-        if shapes:
-            raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; name a model file instead")
-        return network_of(optimise(built_in(model)))
-    network = network_of(optimise(import_model(model_path(model, NAMES), shapes)))
-    if not network.convolutions:
-        why = "; ".join(sorted({f"{node.name} {node.why}" for node in network.left_out})[:3])
-        raise MavcgError(
-            f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with "
-            f"convolutions whose weights are constants"
-        )
-    return network
 
 
 def select_network(model: str, network: Network, board: str, question: SelectQuestion) -> Selection:

@@ -19,9 +19,9 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
 
     Raises: MavcgError for bad options and for a machine that is not reached or not the board.
     """
-    from mavcg.choose.algorithms.select_network import read_network
     from mavcg.kernels.primitives.registry import primitives_of_family
     from mavcg.lab.commands.tune_fleet import is_fleet, open_fleet, tune_on_fleet
+    from mavcg.model.reading import read_network
     from mavcg.model.sizes import parse_shapes
 
     if options.runner == SIMULATE:

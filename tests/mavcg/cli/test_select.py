@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from mavcg.choose.algorithms.costs.database import Record, compiler_version
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
-from mavcg.choose.algorithms.select_network import read_network
 from mavcg.cli.app import make_app
 from mavcg.cli.select import select
 from mavcg.errors import MavcgError
+from mavcg.model.reading import read_network
 
 INSTANCE = {
     "nodes": {"conv1": [8, 6, 10], "conv2": [17, 19, 14], "conv3": [20, 17, "inf"]},

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from mavcg.choose.algorithms.costs.database import Record
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
-from mavcg.choose.algorithms.select_network import read_network
 from mavcg.cli.select import select
 from mavcg.errors import MavcgError
+from mavcg.model.reading import read_network
 
 NETWORK = ("alexnet", "--board", "exynos9820")
 

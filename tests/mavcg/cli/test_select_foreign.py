@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from mavcg.choose.algorithms.costs.database import Record
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
-from mavcg.choose.algorithms.select_network import read_network
 from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_of
 from mavcg.cli.app import make_app
 from mavcg.hosts.foreign_library import find_foreign
 from mavcg.kernels.primitives.foreign_gemm import foreign_primitives
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.trials.run import find_machine
+from mavcg.model.reading import read_network
 from mavcg.runtime.machines import block_of
 from mavcg.specs.foreign_library import ForeignLibrary
 from tests.kernels.primitives.foreign_libraries import built_library
