@@ -97,7 +97,7 @@ def sum_of(*terms: Count) -> Count:
     """Return the sum of counts."""
     flat = [inner for term in terms for inner in (term.terms if isinstance(term, CountSum) else (term,))]
     constant = sum(term for term in flat if isinstance(term, int))
-    others = [term for term in flat if not isinstance(term, int)]
+    others = [term for term in flat if is_symbolic(term)]
     kept = (*sorted(others, key=text_of), *([constant] if constant else []))
     return CountSum(kept) if len(kept) > 1 else kept[0] if kept else 0
 
@@ -108,7 +108,7 @@ def product_of(*factors: Count) -> Count:
         inner for factor in factors for inner in (factor.factors if isinstance(factor, CountProduct) else (factor,))
     ]
     constant = prod(factor for factor in flat if isinstance(factor, int))
-    others = sorted((factor for factor in flat if not isinstance(factor, int)), key=text_of)
+    others = sorted((factor for factor in flat if is_symbolic(factor)), key=text_of)
     kept = (*([constant] if constant != 1 else []), *others)
     if not constant or not kept:
         return constant

@@ -28,8 +28,9 @@ def in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
     if isinstance(spec, QDepthwise | IntegerDepthwise | Conv2d | QConv2d | IntegerConv2d):
         spec = replace(spec, free_rows=True)
     if not _is_pointwise(spec):
-        row = isinstance(spec, RowKernel) and spec.x.shape[:2] == spec.out.shape[:2] == (spec.kernel[0], 1)
-        return replace(step, spec=transpose_image(spec) if isinstance(spec, RowKernel) and row else spec)
+        if isinstance(spec, RowKernel) and spec.x.shape[:2] == spec.out.shape[:2] == (spec.kernel[0], 1):
+            spec = transpose_image(spec)
+        return replace(step, spec=spec)
     if not step.operands[0].tensor:
         return replace(step, spec=spec)
     numbers = (0, 2, len(step.operands) - 1) if spec.residual is not None else (0, 2)
