@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import address, const, repeat
 from mavcg.kernels.builder.nest import Nest, NestNumbers
-from mavcg.kernels.builder.run_numbers import Number, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, times, value_of
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Line:
 
     def end(self, b: ir.IRBuilder) -> ir.Value:
         """Return the index after the run's last element."""
-        if isinstance(self.length, int) and self.block >= self.length:
-            return const(self.length)
+        if (length := fixed_number(self.length)) is not None and self.block >= length:
+            return const(length)
         return minimum(b, b.add(self.begin, const(self.block)), value_of(self.length), "run_end")
 
 
@@ -52,7 +52,7 @@ def advance(
 ) -> list[ir.Value]:
     """Return each pointer advanced by index * step elements. item_bytes: element size of each operand."""
     return [
-        pointer if isinstance(step, int) and not step else address(b, pointer, times(b, index, step, size))
+        pointer if fixed_number(step) == 0 else address(b, pointer, times(b, index, step, size))
         for pointer, step, size in zip(pointers, steps, item_bytes, strict=True)
     ]
 
@@ -89,13 +89,13 @@ def nest_rows(
     at, block = nest.row_split
     numbers = numbers or NestNumbers(nest.shape, nest.strides)
     lengths, last = numbers.shape, len(nest.shape) - 1
-    split = lengths[at]
-    in_blocks = not isinstance(split, int) or split > block
-    blocks: Number = 1
-    if isinstance(split, int):
+    split = fixed_number(lengths[at])
+    in_blocks = split is None or split > block
+    blocks: Number
+    if split is not None:
         blocks = -(-split // block)
     else:
-        blocks = b.udiv(b.add(split, const(block - 1)), const(block), name="blocks")
+        blocks = b.udiv(b.add(value_of(lengths[at]), const(block - 1)), const(block), name="blocks")
 
     def steps(dim: int) -> list[Number]:
         return [s[dim] for s in numbers.strides]
@@ -121,7 +121,7 @@ def nest_rows(
         if at == last:
             inner(addresses, Line(begin, lengths[last], block))
             return
-        end = value_of(split)
+        end = value_of(lengths[at])
         if in_blocks:
             end = minimum(b, b.add(begin, const(block)), end, "end_in_row")
         repeat(b, begin, end, lambda i: loops(at + 1, advance(b, addresses, steps(at), i, item_bytes)), f"i{at}")
@@ -137,12 +137,13 @@ def along_line(
     `body` is emitted for `unroll` vectors at a time, for one vector, and for the line's tail: a partial vector, or, of
     a line whose length a run sets, one element after the other.
     """
-    if not isinstance(line.length, int):
+    length = fixed_number(line.length)
+    if length is None:
         _along_run(b, line, lanes, unroll, body)
         return
-    whole = line.length // lanes * lanes
-    tail = line.length - whole
-    blocked = line.block < line.length
+    whole = length // lanes * lanes
+    tail = length - whole
+    blocked = line.block < length
     if whole:
         end: ir.Value = const(whole)
         if blocked:

@@ -52,6 +52,11 @@ def load_numbers(b: ir.IRBuilder, words: Words, first: int) -> RunNumbers:
     return RunNumbers(b, {path: loaded[word] for path, word in words})
 
 
+def fixed_number(number: Number) -> int | None:
+    """Return a number that is the same in every run; None for one that a run sets."""
+    return number if isinstance(number, int) else None
+
+
 def value_of(number: Number) -> ir.Value:
     """Return a number as a value of i64."""
     return const(number) if isinstance(number, int) else number
@@ -60,6 +65,18 @@ def value_of(number: Number) -> ir.Value:
 def multiple(b: ir.IRBuilder, number: Number, factor: int) -> Number:
     """Return number * factor, an int where the number is one."""
     return number * factor if isinstance(number, int) else scale_index(b, number, factor)
+
+
+def one_less(b: ir.IRBuilder, number: Number) -> Number:
+    """Return number - 1, an int where the number is one."""
+    return number - 1 if isinstance(number, int) else b.sub(number, const(1))
+
+
+def offset_pointer(b: ir.IRBuilder, base: ir.Value, offset: Number, extra: int = 0) -> ir.Value:
+    """Return base + offset + extra, in bytes."""
+    if isinstance(offset, int):
+        return address(b, base, offset + extra)
+    return address(b, address(b, base, offset), extra)
 
 
 def times(b: ir.IRBuilder, index: ir.Value, number: Number, size: int = 1) -> ir.Value:

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import const, repeat
 from mavcg.kernels.builder.nest_loops import minimum
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, value_of
 
 Value: TypeAlias = ir.Value
 
@@ -67,6 +68,24 @@ def row_blocks(
         body(first, minimum(b, b.add(first, const(rows)), end))
 
     repeat(b, begin, end, block, "block", rows)
+
+
+def row_pixel_tiles(
+    b: ir.IRBuilder,
+    columns: Number,
+    tiles: Iterable[tuple[int, int]],
+    most: int,
+    tile: Callable[[Value, int], None],
+    short: int | None = None,
+) -> None:
+    """Emit tile(first pixel, pixels) for the pixels of a row, as the build has cut it or, of any length, by row_tiles.
+
+    tiles: as repeat_tiles takes them, where the number of columns is known. most, short: of row_tiles.
+    """
+    if fixed_number(columns) is not None:
+        repeat_tiles(b, tiles, tile, "pixel")
+    else:
+        row_tiles(b, const(0), value_of(columns), most, tile, SHORT_TILE if short is None else short)
 
 
 # A table of the counts of tiles by the rows that are left has two bits for each number of rows.

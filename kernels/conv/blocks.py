@@ -10,25 +10,17 @@ from mavcg.kernels.builder.activation import activate, activation
 from mavcg.kernels.builder.bf16_products import SMALLEST_NORMAL, round_flushed
 from mavcg.kernels.builder.emit import address, const, repeat, scale_index
 from mavcg.kernels.builder.nest_loops import minimum
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
-from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles, whole_and_rest
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times, value_of
+from mavcg.kernels.builder.tiles import repeat_tiles, row_pixel_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.conv.tiling import FEW_PIXELS, few_pixels_tiling, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
+from mavcg.kernels.gemm.product_types import in_blocks, packed_terms
 from mavcg.kernels.gemm.register_tile import RegisterTiling, short_tile
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
-from mavcg.kernels.gemm.tile import (
-    F32_BYTES,
-    Part,
-    Pointers,
-    RegisterTile,
-    Sum,
-    WeightLayout,
-    in_blocks,
-    packed_terms,
-)
+from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.gemm.tile_products import tile_rows
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
@@ -159,7 +151,7 @@ class Blocks(RowsOfWork[Conv2d]):
         rows = 1 if crossing else self.pass_rows
         passed = -(-min(rows, SHORT_RUN) // tiling.widths.mr) if spec.single_pixels else width * rows
         size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, passed)
-        size = size if isinstance(self.columns, int) else 0  # the number of tiles is not known
+        size = 0 if fixed_number(self.columns) is None else size  # the number of tiles is not known
         share = size * block.total.length
         tiles = _ChunkTiles(tiling, vectors, used, tile, size, share)
 
@@ -215,7 +207,7 @@ class Blocks(RowsOfWork[Conv2d]):
         b, height = self.b, self.numbers.at("out.shape.1", self.spec.out.shape[1])
         if self.spec.out.shape[0] == 1:
             number, y = const(0), row
-        elif isinstance(height, int) and height <= 1:
+        elif fixed_number(height) in (0, 1):
             number, y = row, const(0)
         else:
             number, y = b.udiv(row, value_of(height)), b.urem(row, value_of(height))
@@ -296,7 +288,5 @@ class Blocks(RowsOfWork[Conv2d]):
             shape = RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes, rows)
             chunk.emit(shape, pointers)
 
-        if isinstance(self.columns, int):
-            repeat_tiles(b, chunk.tiling.widths.tiles, tile, "pixel")
-        else:
-            row_tiles(b, const(0), self.columns, chunk.tiling.widths.mr, tile, short_tile(self.machine, chunk.vectors))
+        widths, short = chunk.tiling.widths, short_tile(self.machine, chunk.vectors)
+        row_pixel_tiles(b, self.columns, widths.tiles, widths.mr, tile, short)

@@ -24,15 +24,9 @@ from mavcg.kernels.conv.depthwise_loops import emit_depthwise
 from mavcg.kernels.conv.part_loops import ChannelRun, block_channels, check_parts, part_runs
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.conv.tiling import conv2d_registers, plain_macro, register_tiling
+from mavcg.kernels.gemm.product_types import BF16_PAIRS, LEAST_BLOCK_TERMS, in_blocks, packed_terms
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
-from mavcg.kernels.gemm.tile import (
-    BF16_PAIRS,
-    LEAST_BLOCK_TERMS,
-    in_blocks,
-    packed_depthwise,
-    packed_filters,
-    packed_terms,
-)
+from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters
 from mavcg.kernels.gemm.tile_products import tiles_of_kernel
 from mavcg.kernels.tensor.plain_product import plain_conv2d
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View

@@ -19,7 +19,7 @@ from mavcg.kernels.builder.arithmetic import widen_bf16
 from mavcg.kernels.builder.emit import TYPES, Values, address, const, fma, for_range, prefetch_line, scale_index
 from mavcg.kernels.builder.lanes import load_vector
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
-from mavcg.kernels.builder.run_numbers import Number, multiple, times
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, multiple, times
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.specs.kernel import Machine, View, Words
 from mavcg.specs.row_kernel import RowProducts
@@ -91,10 +91,9 @@ class DepthwiseWindow:
         for y in rows:
             if y % self.dilation[0] == 0:
                 row = multiple(b, down, y * self.item_bytes)
-                known = isinstance(row, int)
-                prefetch_offsets(
-                    b, x if known else address(b, x, row), [row + column for column in columns] if known else columns
-                )
+                known = fixed_number(row)
+                first = address(b, x, row) if known is None else x
+                prefetch_offsets(b, first, [(known or 0) + column for column in columns])
 
     def sums(
         self, b: ir.IRBuilder, at: tuple[Value, Value], tile: tuple[int, int], used: tuple[int, ...], start: Values

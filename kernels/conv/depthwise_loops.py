@@ -23,8 +23,8 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, times, value_of
-from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_tiles, whole_and_rest
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, one_less, times, value_of
+from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_pixel_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.register_tile import cut
@@ -88,7 +88,7 @@ class _DepthwiseEmitter:
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
         images, number = spec.out.shape[0], self.numbers.at("out.shape.1", spec.out.shape[1])
-        height, less = value_of(number), number - 1 if isinstance(number, int) else b.sub(number, const(1))
+        height, less = value_of(number), one_less(b, number)
         rows = 1 if self.by_rows else block_rows(spec)
 
         def image_rows(image: Value, first: Value, last: Value) -> None:
@@ -122,10 +122,7 @@ class _DepthwiseEmitter:
         def tile(pixel: Value, mr: int) -> None:
             self.pixels(image, lo, rows, pixel, mr)
 
-        if isinstance(self.columns, int):
-            repeat_tiles(self.b, self.widths.tiles, tile, "pixel")
-        else:
-            row_tiles(self.b, const(0), self.columns, self.widths.mr, tile)
+        row_pixel_tiles(self.b, self.columns, self.widths.tiles, self.widths.mr, tile)
 
     def pixels(self, image: Value, lo: Value, rows: Value, pixel: Value, mr: int) -> None:
         """Emit a tile of `mr` pixels from `pixel`, of `rows` rows of an image from `lo`: all lines of channels."""

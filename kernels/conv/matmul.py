@@ -7,7 +7,8 @@ from typing import TypeAlias
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, step_terms_of
 from mavcg.kernels.conv.unpacked_matmul import MatMul, emit_matmul, matmul_registers
-from mavcg.kernels.gemm.tile import packed_matrix, packed_terms
+from mavcg.kernels.gemm.product_types import packed_terms
+from mavcg.kernels.gemm.tile import packed_matrix
 from mavcg.kernels.tensor.plain_product import plain_matmul
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.sums_of_products import Window

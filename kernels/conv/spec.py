@@ -6,8 +6,9 @@ from math import prod
 from typing import Any, TypeVar
 
 from mavcg.graph import DTYPES
+from mavcg.kernels.gemm.product_types import product_type
 from mavcg.kernels.gemm.register_tile import plain_rows
-from mavcg.kernels.gemm.tile import Sum, merge_levels, product_type
+from mavcg.kernels.gemm.tile import Sum, merge_levels
 from mavcg.specs.kernel import Machine, View, Words
 from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.serialize import spec_format

@@ -5,8 +5,8 @@ from math import gcd
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.gemm.loop_shape import vector_lanes
+from mavcg.kernels.gemm.product_types import in_blocks
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, most_vectors, tiling_of
-from mavcg.kernels.gemm.tile import in_blocks
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile
 
@@ -45,15 +45,19 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
 FEW_PIXELS = 2  # of a run, which register tiles of more channels compute
 
 
+def terms_of_block(spec: Conv2d, macro: MacroTile) -> int:
+    """Return the number of terms of a sum that a block adds up: at most `macro.kc` where sums are cut, else all."""
+    terms = conv_sum(spec).length
+    return min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
+
+
 def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> tuple[RegisterTiling, bool]:
     """Return (register tiles for a run of `channels` output channels, True if tiles continue in the next row of
     pixels).
 
     Tiles continue in the next row only where one block is all rows of the images.
     """
-    terms = conv_sum(spec).length
-    terms = min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
-    dtype = spec.product_type
+    terms, dtype = terms_of_block(spec, macro), spec.product_type
     lanes, most = vector_lanes(machine, dtype), uncrowded_pixels(spec, machine)
     tiled = machine.bf16_tiles and in_blocks(dtype)
 
@@ -83,10 +87,9 @@ def few_pixels_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels
     """
     if not spec.single_pixels or not spec.packed or macro.nr is not None:
         return None
-    terms, lanes = conv_sum(spec).length, vector_lanes(machine, spec.product_type)
-    terms = min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
-    panel = max(1, spec.lanes // lanes)
-    return choose(machine, FEW_PIXELS, -(-channels // lanes), terms, panel, FEW_PIXELS, spec.product_type)
+    lanes = vector_lanes(machine, spec.product_type)
+    vectors, panel = -(-channels // lanes), max(1, spec.lanes // lanes)
+    return choose(machine, FEW_PIXELS, vectors, terms_of_block(spec, macro), panel, FEW_PIXELS, spec.product_type)
 
 
 def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:

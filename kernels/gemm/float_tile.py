@@ -17,6 +17,7 @@ from mavcg.kernels.builder.arithmetic import half_of_pairs, widen_bf16, widen_ha
 from mavcg.kernels.builder.emit import BF16, F32, I32, TYPES, Values, address, const, fma
 from mavcg.kernels.builder.lanes import broadcast_lane, f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, prefetch
+from mavcg.kernels.builder.run_numbers import fixed_number, offset_pointer
 from mavcg.kernels.gemm.loop_shape import keeps_inputs, terms_at_once, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine
@@ -180,7 +181,7 @@ class Ends:
         if self.at.residual is None:
             return
         offsets = self.tile.residual_offsets
-        known = [offset for offset in offsets if isinstance(offset, int)]
+        known = [offset for offset in map(fixed_number, offsets) if offset is not None]
         if next_too and len(known) > 1:
             offsets += tuple(offset + len(known) * (known[1] - known[0]) for offset in known)
         for offset in offsets:
@@ -215,10 +216,3 @@ class Ends:
                 residual = widen_half(b, load_vector(b, pointer, typ, self.used[v], "residual"))
                 value = b.fadd(value, residual, name="with_residual")
             store_vector(b, activate(value), self.out(p, v), self.used[v])
-
-
-def offset_pointer(b: ir.IRBuilder, base: Value, offset: int | Value, extra: int = 0) -> Value:
-    """Return base + offset + extra."""
-    if isinstance(offset, int):
-        return address(b, base, offset + extra)
-    return address(b, address(b, base, offset), extra)

@@ -4,7 +4,7 @@ All follow from the core and the type; how many pixels and vectors a tile has, r
 """
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.gemm.tile import tensor_type
+from mavcg.kernels.gemm.product_types import tensor_type
 from mavcg.specs.kernel import Machine
 
 LONG_RUN = 64  # terms of a run from which on iterations have more terms

@@ -26,18 +26,9 @@ from mavcg.kernels.gemm.float_tile import Ends, FloatProducts
 from mavcg.kernels.gemm.loop_shape import lane_counts, unroll_factor, vector_lanes
 from mavcg.kernels.gemm.matrix_products import MatrixProducts
 from mavcg.kernels.gemm.pair_products import PairProducts
+from mavcg.kernels.gemm.product_types import BF16_MATRIX, BF16_PAIRS, in_blocks, tensor_type
 from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
-from mavcg.kernels.gemm.tile import (
-    BF16_MATRIX,
-    BF16_PAIRS,
-    Part,
-    Pointers,
-    RegisterTile,
-    Sum,
-    WeightLayout,
-    in_blocks,
-    tensor_type,
-)
+from mavcg.kernels.gemm.tile import Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.gemm.tile_products import BlockProducts, TileProducts, block_products
 from mavcg.specs.kernel import Machine
 

@@ -13,7 +13,7 @@ from mavcg.kernels.builder.bf16_products import add_pair_products
 from mavcg.kernels.builder.emit import I32, Values, address, vector
 from mavcg.kernels.builder.lanes import load_vector, splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
-from mavcg.kernels.gemm.float_tile import offset_pointer
+from mavcg.kernels.builder.run_numbers import offset_pointer
 from mavcg.kernels.gemm.loop_shape import keeps_inputs, vector_lanes
 from mavcg.kernels.gemm.tile import WeightLayout
 from mavcg.specs.kernel import Machine

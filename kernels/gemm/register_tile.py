@@ -21,7 +21,7 @@ from mavcg.kernels.gemm.loop_shape import (
     most_terms_at_once,
     unroll_factor,
 )
-from mavcg.kernels.gemm.tile import BF16_MATRIX, BF16_PAIRS, in_blocks, step_terms
+from mavcg.kernels.gemm.product_types import BF16_MATRIX, BF16_PAIRS, in_blocks, step_terms
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.specs.kernel import Machine
 

@@ -14,6 +14,7 @@ from llvmlite import ir
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.run_numbers import Number
+from mavcg.kernels.gemm.product_types import product_bytes
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import PackedConstant
@@ -136,42 +137,6 @@ class Pointers:
     bias: Value | None = None
     residual: Value | None = None
     ahead: Value | None = None
-
-
-# Types of products whose steps have several bf16 terms of each pixel and channel: pairs, and matrices of four. Those of
-# 16 to 32, such as bf16x24, are blocks that a tile register's row holds.
-BF16_PAIRS, BF16_MATRIX = "bf16x2", "bf16x4"
-LEAST_BLOCK_TERMS = 16
-
-
-def product_type(dtype: str, terms: int) -> str:
-    """Return the type of products of tensors of `dtype` whose steps have so many terms."""
-    return f"{dtype}x{terms}" if terms > 1 else dtype
-
-
-def step_terms(dtype: str) -> int:
-    """Return the terms of a step of a type of products."""
-    return int(dtype.partition("x")[2] or 1)
-
-
-def in_blocks(dtype: str) -> bool:
-    """Return True for products of blocks of terms (tile_products.py)."""
-    return step_terms(dtype) >= LEAST_BLOCK_TERMS
-
-
-def packed_terms(terms: int) -> int:
-    """Return the neighbouring terms that a packed channel keeps together, for steps of so many terms: of blocks two."""
-    return terms if terms < LEAST_BLOCK_TERMS else 2
-
-
-def tensor_type(dtype: str) -> str:
-    """Return the type of the tensors of a type of products."""
-    return dtype.partition("x")[0]
-
-
-def product_bytes(dtype: str) -> int:
-    """Return the size of what one step of a sum reads of a pixel, or of a channel, in bytes."""
-    return DTYPES[tensor_type(dtype)].itemsize * step_terms(dtype)
 
 
 LINE_CHANNELS = 16  # f32 elements of a cache line of 64 bytes

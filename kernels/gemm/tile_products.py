@@ -19,6 +19,7 @@ from mavcg.kernels.builder.arithmetic import half_of_pairs
 from mavcg.kernels.builder.emit import F32, I32, Values, address, const, fma, for_range, vector
 from mavcg.kernels.builder.lanes import load_vector, splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
+from mavcg.kernels.builder.run_numbers import offset_pointer
 from mavcg.kernels.builder.x86_tiles import (
     ROW_BYTES,
     TILE_BYTES,
@@ -32,10 +33,10 @@ from mavcg.kernels.builder.x86_tiles import (
     release_tiles,
     store_tile,
 )
-from mavcg.kernels.gemm.float_tile import offset_pointer
 from mavcg.kernels.gemm.loop_shape import keeps_inputs, vector_lanes
+from mavcg.kernels.gemm.product_types import step_terms
 from mavcg.kernels.gemm.register_tile import MOST_TILED_PIXELS, cut
-from mavcg.kernels.gemm.tile import RegisterTile, WeightLayout, step_terms
+from mavcg.kernels.gemm.tile import RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine
 
 PAIR_BYTES = 4

@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
-from mavcg.kernels.builder.run_numbers import load_numbers, times, value_of
-from mavcg.kernels.builder.tiles import in_part, repeat_tiles, row_blocks, row_tiles
+from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, times, value_of
+from mavcg.kernels.builder.tiles import in_part, row_blocks, row_pixel_tiles, row_tiles
 from mavcg.kernels.builder.x86_tiles import TILE_BYTES, aligned_memory, release_tiles
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, check_parts, part_runs
 from mavcg.kernels.gemm.register_tile import BlockRegisters
@@ -221,7 +221,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             """Return the addresses of a row's first pixel."""
             height = self.numbers.at("out.shape.1", spec.out.shape[1])
             image, y = index, const(0)
-            if not isinstance(height, int) or height > 1:
+            if fixed_number(height) not in (0, 1):
                 image, y = b.sdiv(index, value_of(height)), b.srem(index, value_of(height))
 
             def start(pointer: Value, name: str, view: View, down: int, first: Value) -> Value:
@@ -276,7 +276,4 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             shape = self.tile(mr, steps, tiling.vectors, used)
             emit_qtile(b, self.machine, self.form, self.run, shape, here, ending)
 
-        if isinstance(self.columns, int):
-            repeat_tiles(b, tiling.widths.tiles, tile, "pixel")
-        else:
-            row_tiles(b, const(0), self.columns, tiling.widths.mr, tile)
+        row_pixel_tiles(b, self.columns, tiling.widths.tiles, tiling.widths.mr, tile)

@@ -26,8 +26,8 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.builder.quantize import Int8Epilogue
-from mavcg.kernels.builder.run_numbers import load_numbers, multiple, times, value_of
-from mavcg.kernels.builder.tiles import repeat_tiles, row_tiles
+from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, multiple, offset_pointer, times, value_of
+from mavcg.kernels.builder.tiles import row_pixel_tiles, row_tiles
 from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
@@ -165,7 +165,7 @@ class _Int8DepthwiseEmitter:
         def row(index: Value, pixels: int | None = None) -> None:
             """Emit a row, or `pixels` pixels of the only one from the pixel `index`."""
             image, y = index, const(0)
-            if not isinstance(height, int) or height > 1:
+            if fixed_number(height) not in (0, 1):
                 image, y = b.sdiv(index, value_of(height)), b.srem(index, value_of(height))
 
             def start(pointer: Value, name: str, view: View, strides: tuple[int, int]) -> Value:
@@ -211,10 +211,7 @@ class _Int8DepthwiseEmitter:
             ]
             self.tile(here, ending, mr, lanes, used)
 
-        if isinstance(self.columns, int):
-            repeat_tiles(b, self.widths.tiles, tile, "pixel")
-        else:
-            row_tiles(b, const(0), self.columns, self.widths.mr, tile)
+        row_pixel_tiles(b, self.columns, self.widths.tiles, self.widths.mr, tile)
 
     def steps(self) -> tuple[int, int, int, int]:
         """Return the distances of neighbouring pixels in x, weights, out and residual, in bytes."""
@@ -250,9 +247,7 @@ class _Int8DepthwiseEmitter:
     def tap(self, x: Value, row: int, offset: int) -> Value:
         """Return the address of an input: x + rows of taps + offset, in bytes."""
         down = multiple(self.b, self.row_step, row * self.spec.dilation[0])
-        if isinstance(down, int):
-            return address(self.b, x, down + offset)
-        return address(self.b, address(self.b, x, down), offset)
+        return offset_pointer(self.b, x, down, offset)
 
     def weight(self, pointer: Value, lanes: int) -> Value:
         wide = ir.VectorType(I16, lanes)

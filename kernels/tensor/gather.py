@@ -10,7 +10,7 @@ from mavcg.kernels.builder.emit import I8, I64, address, const, element, kernel_
 from mavcg.kernels.builder.lanes import load_lanes, load_vector, store_lanes, store_vector
 from mavcg.kernels.builder.nest import Nest, NestKernel, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, maximum, minimum, nest_rows
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, one_less, times, value_of
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
@@ -61,7 +61,7 @@ def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: Numbe
     if index_bytes < 8:
         index = b.sext(index, I64)
     index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, value_of(length)), index)
-    last = const(length - 1) if isinstance(length, int) else b.sub(length, const(1))
+    last = value_of(one_less(b, length))
     return minimum(b, maximum(b, index, const(0)), last, "index_inside")
 
 

@@ -7,6 +7,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import address, const, index_value, repeat, scale_index
 from mavcg.kernels.builder.lanes import load_vector, shuffle, store_vector
+from mavcg.kernels.builder.run_numbers import times
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Plane:
 
 def _times(b: ir.IRBuilder, index: ir.Value | int, step: int | ir.Value) -> ir.Value:
     """Return index * step, where a run may set the step."""
-    return scale_index(b, index_value(index), step) if isinstance(step, int) else b.mul(index_value(index), step)
+    return times(b, index_value(index), step)
 
 
 Range = tuple[ir.Value, ir.Value]

@@ -13,6 +13,7 @@ from llvmlite import ir
 from mavcg.kernels.builder.activation import unary
 from mavcg.kernels.builder.emit import TYPES, address, const, repeat, scale_index
 from mavcg.kernels.builder.lanes import load_vector, store_vector
+from mavcg.kernels.builder.run_numbers import multiple
 from mavcg.kernels.primitives.common import lanes_of, load_partial, store_partial, transpose_vectors, zero_other_lanes
 from mavcg.kernels.primitives.winograd.tiles import Located, Tiles
 from mavcg.specs.kernel import Machine
@@ -88,8 +89,7 @@ class OutputStores:
         _, down, right, across = (s * self.item for s in image.view.strides)
         pointer = base
         for index, step in ((i, down), (j, right), (lane, self.item if image.block else across)):
-            offset = index * step if isinstance(index, int) else scale_index(b, index, step)
-            pointer = address(b, pointer, offset)
+            pointer = address(b, pointer, multiple(b, index, step))
         return pointer
 
     def by_rows(self, values: list[list[Value]], store_row: Callable[[Value | int, list[Value]], None]) -> None:
