@@ -20,12 +20,23 @@ from mavcg.ops.loops import loop_members
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run
 from tests.conftest import examples
-from tests.mavcg.importers.test_onnx_loops import BOOL, F32, I64, graph, growing_body, info, node, number, scan_model
 from tests.mavcg.model.lowered_runs import PACKING, computed
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 from onnx import helper  # noqa: E402
+
+from tests.mavcg.importers.loop_models import (  # noqa: E402
+    BOOL,
+    F32,
+    I64,
+    graph,
+    growing_body,
+    info,
+    node,
+    number,
+    scan_model,
+)
 
 
 def agrees(path: Path, *arrays: np.ndarray) -> Graph:

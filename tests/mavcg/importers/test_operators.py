@@ -13,7 +13,7 @@ from mavcg.importers.onnx_file import import_onnx
 from mavcg.importers.operators import BUILD, operators
 from mavcg.importers.tflite_file import import_tflite
 from tests.mavcg.importers.tflite.conftest import Writer
-from tests.mavcg.importers.tflite.test_operators import CASES
+from tests.mavcg.importers.tflite.operator_cases import CASES
 
 onnx = pytest.importorskip("onnx", reason="ONNX's node tests are the samples")
 from bench.onnx_node_cases import cases  # noqa: E402

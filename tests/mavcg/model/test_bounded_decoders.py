@@ -17,7 +17,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_run import assert_same, results_of_lengths  # noqa: E402
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
-from tests.mavcg.importers.test_onnx_grouped_attention import ROOM, SIZE, floats, kept_tokens, model  # noqa: E402
+from tests.mavcg.importers.grouped_attention_models import ROOM, SIZE, floats, kept_tokens, model  # noqa: E402
 
 helper = onnx.helper
 MICROSOFT = "com.microsoft"

@@ -13,7 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.tflite_file import import_tflite
 from tests.mavcg.importers.tflite.conftest import Writer
-from tests.mavcg.importers.tflite.test_control_flow import branches, counted_loop
+from tests.mavcg.importers.tflite.control_flow_models import branches, counted_loop
 
 CONV = {"options": "Conv2DOptions", "padding": 0, "strideH": 1, "strideW": 1}
 NUMBERS = (0, 1, 2, 255, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE, 0x10000, 0x40000000)
