@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("any", deadline=None, suppress_health_check=shared)
     settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=6)
     settings.load_profile("same" if is_fast(config) else "any")
+    if is_fast(config):
+        # Hypothesis parses all modules of the product for their constants, again after each import, and draws one value
+        # of twenty from them: for six examples, which then depend on what other tests have imported. The long suite
+        # has them.
+        providers = import_module("hypothesis.internal.conjecture.providers")
+        pytest.MonkeyPatch().setattr(providers, "_get_local_constants", lambda: providers.Constants(), raising=False)
     if config.getoption("--cpu"):
         config.pluginmanager.register(CpuSeconds(config, Path(zig_cache()), time.time()), "cpu seconds")
     config.addinivalue_line("markers", "spread(times=1): the fast suite runs a few of its copies, with every value")
