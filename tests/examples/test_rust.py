@@ -12,7 +12,7 @@ import pytest
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.cli.test_build_sizes import make_model, near  # noqa: E402
+from tests.mavcg.cli.sized_models import make_model, near  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 

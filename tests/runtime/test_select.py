@@ -7,23 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.hardware.core import Core, Midr, X86Model
+from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import Target, host_target
 from tests.machine import needs_two_cpus
+from tests.runtime.select_runs import ALDER_LAKE, BOARDS, NO_RSEQ, Done, lines
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
-Done = subprocess.CompletedProcess[str]
 
 MAP = "0=a,1=b"
-NO_RSEQ = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
-
-ALDER_LAKE = (X86Model("GenuineIntel", 6, (0x9A,)),)
-
-
-def lines(done: Done) -> dict[str, str]:
-    return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
 
 @needs_two_cpus
@@ -268,20 +261,6 @@ def test_an_intel_hybrid(
 
     assert [seen["table0"], seen["table1"]] == at_load
     assert [seen["cpu0"], seen["cpu1"]] == ["2", "3"]
-
-
-BOARDS: dict[str, tuple[list[str], Core, Core]] = {
-    "arm": (
-        ["-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0", "-DMAVCG_RUNNING_MIDR=midr_of_board"],
-        Core("little", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05, 1),)),
-        Core("big", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
-    ),
-    "x86": (
-        ["-DMAVCG_CPUID=cpuid_of_board"],
-        Core("p", "x86_64", "out", "x86-64", "", x86_kind="core", x86_models=ALDER_LAKE),
-        Core("e", "x86_64", "out", "x86-64", "", x86_kind="atom", x86_models=ALDER_LAKE),
-    ),
-}
 
 
 @pytest.mark.sample(2)

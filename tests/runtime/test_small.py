@@ -17,7 +17,7 @@ from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.shared import build_shared_runtime
 from mavcg.toolchain.target import host_target, parse_target
 from tests.machine import QEMU, needs_qemu, needs_two_cpus
-from tests.runtime.test_select import BOARDS, NO_RSEQ, lines
+from tests.runtime.select_runs import BOARDS, NO_RSEQ, lines
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -192,3 +192,17 @@ def random_inputs(graph: XGraph, seed: int) -> dict[str, Array]:
     """int8 values for each input."""
     numbers = np.random.default_rng(seed)
     return {node.name: numbers.integers(-128, 128, node.shape, np.int8) for node in graph.inputs()}
+
+
+def random_dag(seed: int, most: int = 7) -> XGraph:
+    """Sums and CPU nodes of one shape, with random inputs; some results are the network's."""
+    chance = random.Random(seed)
+    nodes = [XNode("x", "input", (), (1, 1, 1, 4))]
+    for number in range(chance.randrange(1, most + 1)):
+        count = min(len(nodes), chance.choice((1, 2, 2)))
+        inputs = tuple(node.name for node in chance.sample(nodes, count))
+        kind = chance.choice(("host", "eltwise"))
+        nodes.append(XNode(f"n{number}", kind, inputs, (1, 1, 1, 4), op="add" if count == 2 else "copy"))
+    read = {name for node in nodes for name in node.inputs}
+    outputs = tuple(n.name for n in nodes[1:] if n.name not in read or chance.random() < 0.2)
+    return XGraph("dag", tuple(nodes), outputs)

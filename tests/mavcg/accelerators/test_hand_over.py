@@ -12,7 +12,7 @@ from mavcg.accelerators.hand_over import HandOver, assign_operations, hand_over
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import Parameters, XGraph, XNode
 from tests.conftest import examples
-from tests.mavcg.accelerators.codegen.test_division import random_dag
+from tests.mavcg.accelerators.random_networks import random_dag
 
 ZU2 = find_target("zu2")
 

@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from tests.mavcg.cli.in_process import build_in
+
 
 def make_model(path: Path, seed: int = 0, batch: int | str = "N", between: bool = False) -> None:
     """Two convolutions around a pool of regions, which mavcg has not, and pixels that are not 0, whose number only a
@@ -62,3 +64,7 @@ def check_results(have: list[Any], model: Path, arrays: dict[str, Any]) -> None:
             assert np.abs(mine - theirs).max() <= 1e-5 * np.abs(theirs).max()
         else:
             assert (mine == theirs).all()
+
+
+def build(folder: Path, core: str, *options: str) -> None:
+    build_in(folder, "net.onnx", "--partial", "--cores", core, "-o", "libnet.so", *options)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mavcg.objects.elf import function_symbols
-from tests.mavcg.cli.test_two_words import APP, FILTER
+from tests.mavcg.cli.smooth_program import APP, FILTER
 
 CMAKE = "cmake_minimum_required(VERSION 3.10)\nproject(smoothing C)\nadd_executable(smoothing app.c filter.c)\n"
 MAKEFILE = "CFLAGS = -O2 -g\nall: smoothing\nsmoothing: app.o filter.o\n\t$(CC) -o $@ $^\n"

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.mavcg.cli.in_process import build_in
 from tests.mavcg.cli.leaks import kept_kib
 from tests.mavcg.cli.other_versions import ONLY_PYTHON_3_11, run_with_version
-from tests.mavcg.cli.partial_models import ARRAYS, check_results, make_model
+from tests.mavcg.cli.partial_models import ARRAYS, build, check_results, make_model
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -40,10 +39,6 @@ session = ort.InferenceSession("net.onnx", options)
 print(ort.__version__, session.get_providers())
 np.savez("y.npz", *session.run(None, {name: np.load(name + ".npy") for name in ("x", "m")}))
 """
-
-
-def build(folder: Path, core: str, *options: str) -> None:
-    build_in(folder, "net.onnx", "--partial", "--cores", core, "-o", "libnet.so", *options)
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,12 @@ pytest.importorskip("onnxruntime")
 from bench.wheels import pip  # noqa: E402
 from mavcg.errors import MavcgError  # noqa: E402
 from tests.mavcg.cli import test_build_partial, test_ort_provider  # noqa: E402
-from tests.mavcg.cli.partial_models import ARRAYS, check_results, make_model  # noqa: E402
-from tests.mavcg.cli.test_ort_provider import build  # noqa: E402
+from tests.mavcg.cli.partial_models import (  # noqa: E402
+    ARRAYS,
+    build,  # noqa: E402
+    check_results,
+    make_model,
+)
 
 VERSIONS = (
     "1.16.3",

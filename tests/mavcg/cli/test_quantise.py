@@ -12,8 +12,7 @@ import pytest
 
 from mavcg.model.quantise import quantise as pipeline
 from mavcg.runtime.loading import load
-from tests.mavcg.model.quantise.networks import WEIGHTED, write_network, write_samples
-from tests.mavcg.model.quantise.test_quantise import predict
+from tests.mavcg.model.quantise.networks import WEIGHTED, predict, write_network, write_samples
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The engine as programs meet it: any number of threads, errors, cancelling, forks, threads that are moved."""
 
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import host_target, parse_target
 from tests.machine import QEMU, needs_qemu, needs_two_cpus
+from tests.runtime.engine.sanitizers import ASAN, TSAN, Run
 
 TWO_CORES = CoreSet(
     tuple(
@@ -20,11 +20,8 @@ TWO_CORES = CoreSet(
 )  # as in conftest.py
 
 Build = Callable[..., Path]
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 MAP = "0=a,1=b"
-TSAN = ("-fsanitize=thread", "-DSANITIZED")
-ASAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DSANITIZED")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 8])

@@ -11,7 +11,7 @@ from mavcg.runtime.model_header import header_text
 from mavcg.runtime.program_check import check_program
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from tests.runtime.engine.conftest import CONSTANTS, HERE, SCRATCH, Build
-from tests.runtime.engine.test_engine import ASAN, Run
+from tests.runtime.engine.sanitizers import ASAN, Run
 
 A, B = Length("a"), Length("b")  # 1..6 and 2..8, as in lengths_driver.c
 CELLS, TWICE, HALVES = product_of(A, B), sum_of(product_of(2, B), 1), quotient_of(sum_of(A, 2), 2)

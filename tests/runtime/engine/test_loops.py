@@ -9,7 +9,7 @@ from mavcg.graph import TensorType
 from mavcg.runtime.program_check import check_program
 from mavcg.specs.model_program import OperandAddress, Program, ProgramLoop, ProgramPhase, ProgramStep, ProgramTensor
 from tests.runtime.engine.conftest import CONSTANTS, HERE, LENGTH, SCRATCH, Build
-from tests.runtime.engine.test_engine import ASAN, TSAN, Run
+from tests.runtime.engine.sanitizers import ASAN, TSAN, Run
 
 TRIPS, INNER = 6, 2  # as in loops_driver.c
 ROW = 4 * LENGTH

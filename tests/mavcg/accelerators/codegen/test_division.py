@@ -1,7 +1,6 @@
 """Networks divided into segments and CPU parts: convex, in order, as few as brute force finds; their programs' bits."""
 
 import itertools
-import random
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,9 @@ from mavcg.accelerators.fusion.path_exact import cheapest_path
 from mavcg.accelerators.fusion.path_instance import PathInstance, PricedGroup
 from mavcg.accelerators.fusion.plan import path_of_segments
 from mavcg.accelerators.image.elf_file import read_elf, write_elf
-from mavcg.accelerators.xgraph import XGraph, XNode
+from mavcg.accelerators.xgraph import XGraph
 from tests.mavcg.accelerators.compiled import check_against_reference, random_program
-
-
-def random_dag(seed: int, most: int = 7) -> XGraph:
-    """Sums and CPU nodes of one shape, with random inputs; some results are the network's."""
-    chance = random.Random(seed)
-    nodes = [XNode("x", "input", (), (1, 1, 1, 4))]
-    for number in range(chance.randrange(1, most + 1)):
-        count = min(len(nodes), chance.choice((1, 2, 2)))
-        inputs = tuple(node.name for node in chance.sample(nodes, count))
-        kind = chance.choice(("host", "eltwise"))
-        nodes.append(XNode(f"n{number}", kind, inputs, (1, 1, 1, 4), op="add" if count == 2 else "copy"))
-    read = {name for node in nodes for name in node.inputs}
-    outputs = tuple(n.name for n in nodes[1:] if n.name not in read or chance.random() < 0.2)
-    return XGraph("dag", tuple(nodes), outputs)
+from tests.mavcg.accelerators.random_networks import random_dag
 
 
 def can_run(graph: XGraph, stages: dict[str, int]) -> bool:

@@ -20,22 +20,12 @@ from mavcg.lab.farm.library_tasks import LinkedFiles, Refusal, compile_modules, 
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
 from mavcg.lab.jobs.sources_digest import worker_digest
-from mavcg.model.model_request import ModelRequest
 from mavcg.model.reading import file_graph
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster
 from tests.mavcg.accelerators.explore.explored import KillingEngine
-
-BOARDS = ("rk3588", "raspberry-pi-4")
-
-
-def two_requests(model: Path, folder: Path) -> list[ModelRequest]:
-    requests = []
-    for board in BOARDS:
-        (folder / board).mkdir(parents=True, exist_ok=True)
-        requests.append(make_model_request(model, str(folder / board / "libtiny.so"), ModelOptions(board=board))[0])
-    return requests
+from tests.mavcg.lab.farm.board_requests import BOARDS, two_requests
 
 
 def built_files(result: FarmResult) -> dict[str, bytes]:

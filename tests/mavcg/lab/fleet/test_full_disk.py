@@ -11,7 +11,7 @@ import pytest
 from mavcg.lab.fleet import hosts
 from tests.mavcg.file_limit import files_of_at_most
 from tests.mavcg.lab.fleet.conftest import LoopbackFleet
-from tests.mavcg.lab.fleet.test_tune_fleet import InstantBoards
+from tests.mavcg.lab.fleet.instant_boards import InstantBoards
 
 pytestmark = pytest.mark.usefixtures("fake_programs")
 # Bytes of the database: that of all jobs of the model is larger than both; the smaller one has no figure.

@@ -1,7 +1,6 @@
 """`mavcg tune --runner fleet:FILE`, from the command line to the database, on servers on loopback."""
 
 import json
-import shlex
 import signal
 import sqlite3
 import threading
@@ -13,10 +12,8 @@ from typing import Any
 import pytest
 
 from mavcg.lab.fleet import hosts
-from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result, read_board_facts
-from mavcg.lab.jobs.engine import LocalEngine
-from mavcg.lab.runners.bench_lines import Condition, InterleavedTimes, JobTimes, Rounds
 from tests.mavcg.lab.fleet.conftest import LoopbackFleet
+from tests.mavcg.lab.fleet.instant_boards import InstantBoards
 
 FleetOf = Callable[[int], LoopbackFleet]
 pytestmark = pytest.mark.usefixtures("fake_programs")
@@ -30,24 +27,6 @@ def figures(path: Path) -> list[dict[str, Any]]:
 
 def tune(mavcg: Any, fleet: LoopbackFleet, model: Path, *more: object) -> Any:
     return mavcg("tune", model, "--runner", fleet.option, "--db", fleet.path.with_name("costs.sqlite"), "--json", *more)
-
-
-class InstantBoards(LocalEngine):
-    """Boards in this process: a job takes what its program says, on desk-1 twice as long; all are this machine."""
-
-    def call(self, work: Any, argument: Any, resource: str, stopped: Callable[[], bool]) -> Any:
-        return read_board_facts("local") if isinstance(argument, str) else self._measured(argument, resource)
-
-    def _measured(self, task: BoardTask, resource: str) -> BoardAnswer:
-        micros = [float(word) for word in shlex.split(task.program.decode().splitlines()[1])[5].split(",")]
-        ends, results = (Condition(2_000_000, 40.0), Condition(1_900_000, 45.0)), list[Result]()
-        for job in (job for unit in task.units for job in unit):
-            ms = micros[job] / 1e3 * (2 if resource == "board-desk-1" else 1)
-            if task.interleaved:
-                results.append(InterleavedTimes(job, "s", (ms,) * 7, (False,) * 7, 7, *ends))
-            else:
-                results.append(JobTimes(job, Rounds(ms, 0.0, 5, 5, 0), None, "s", *ends))
-        return BoardAnswer(tuple(results), seconds=0.01)
 
 
 def test_from_the_command_line_to_the_database(

@@ -37,7 +37,7 @@ from mavcg.lab.jobs.remote_tasks import (
 )
 from mavcg.lab.runners.bench_lines import JobFailed
 from mavcg.lab.runners.bench_run import BenchOptions
-from tests.mavcg.lab.farm.test_build_farm import two_requests
+from tests.mavcg.lab.farm.board_requests import two_requests
 
 
 def compiler_digest() -> str:

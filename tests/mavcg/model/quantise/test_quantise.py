@@ -10,26 +10,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph
 from mavcg.hosts.host import find_board
 from mavcg.importers.load import import_model
 from mavcg.importers.onnx_file import import_model as import_onnx_model
 from mavcg.model.quantise.errors import layer_errors
 from mavcg.model.quantise.layers import layers_of, with_following
 from mavcg.model.quantise.onnxruntime_models import Quantiser, folded_model
-from mavcg.model.quantise.quantise import PredictedTimes, QuantisedModel, QuantiseQuestion, quantise
+from mavcg.model.quantise.quantise import QuantisedModel, QuantiseQuestion, quantise
 from mavcg.model.quantise.samples import Sample, read_samples
 from mavcg.passes.graph.pipeline import optimise
-from tests.mavcg.model.quantise.networks import WEIGHTED, write_network, write_samples
-
-# ms of a layer in f32, and in 8 bits: the depthwise convolution is slower in 8 bits.
-F32_MS, INT8_MS = dict.fromkeys(WEIGHTED, 4.0), {"first": 1.0, "depthwise": 5.0, "wide": 2.0, "product": 3.0}
-
-
-def predict(graph: Graph) -> PredictedTimes:
-    """Times by the table: a layer is in 8 bits where its node is."""
-    ms = {n.origin: (INT8_MS if n.op.startswith("q") else F32_MS)[n.origin] for n in graph.nodes if n.origin in F32_MS}
-    return PredictedTimes(sum(ms.values()), ms)
+from tests.mavcg.model.quantise.networks import WEIGHTED, predict, write_network, write_samples
 
 
 def quantised(folder: Path, board: str = "rk3588", max_error: float = 0.5, point: int | None = None) -> QuantisedModel:

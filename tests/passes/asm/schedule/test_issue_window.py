@@ -10,7 +10,7 @@ from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.schedule.list_schedule import IssueWindow
 from mavcg.passes.asm.schedule.resource_table import resource_min_interval, resource_table
 from tests.passes.asm.loops import LIKE_A53, cycle_complaints, op
-from tests.passes.asm.schedule.test_reservation_table import CLASSES, EITHER
+from tests.passes.asm.schedule.either_unit import CLASSES, EITHER
 
 
 def _fits_alone_after(ops: list[Op], placed: int, timing: Timing, cycles: int) -> list[list[int]]:

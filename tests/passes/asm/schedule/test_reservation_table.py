@@ -1,25 +1,13 @@
 """The reservation table against cycles filled by hand and against trying every assignment of units in a cycle."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.passes.asm.schedule.reservation_table import ReservationTable
 from mavcg.passes.asm.schedule.resource_table import resource_min_interval, resource_table
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, cycle_complaints, op
-
-CLASSES = ("fmla_q", "fmadd_s", "ldr_d", "ldr_q", "ins", "alu", "div_x", "branch", "dup_gpr")
-# dup_gpr: one micro-operation that takes an fp or an alu unit.
-EITHER = replace(
-    LIKE_A55,
-    classes={**LIKE_A55.classes, "dup_gpr": ClassTiming("dup_gpr", 3, 1.0, (UnitUse(("fp", "alu"), 2),))},
-    width=3,
-    no_dual_issue=(NoDualIssue(frozenset({"ins"}), frozenset({"alu", "ins"}), "test"),),
-    forbidden_distances=(ForbiddenDistance(frozenset({"ldr_d"}), frozenset({"ins", "ldr_d"}), 2, "test"),),
-)
+from tests.passes.asm.schedule.either_unit import CLASSES, EITHER
 
 
 @given(
