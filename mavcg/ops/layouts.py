@@ -138,6 +138,9 @@ def _resample(case: TypedNode) -> tuple[TensorType, ...]:
 
 
 _AXIS = Attr("int")
+# The rule by which tables of indices and weights follow from the lengths of the axis before and after; "" for others.
+# Names: choose/lengths/resample_tables.py.
+_RULE = Attr("str", "")
 _ENTRIES = Attr("ints")
 _SHAPE = (
     Operator("concat", ("x...",), _concat, {"axis": _AXIS}),
@@ -157,7 +160,7 @@ _SHAPE = (
     Operator("reshape", ("x",), _reshape, {"shape": _ENTRIES}),
     Operator("transpose", ("x",), _transpose, {"perm": _ENTRIES}),
     Operator("broadcast_to", ("x",), _broadcast_to, {"shape": _ENTRIES}),
-    Operator("gather", ("x", "indices"), _gather, {"axis": Attr("int", 0)}),
+    Operator("gather", ("x", "indices"), _gather, {"axis": Attr("int", 0), "rule": _RULE}),
     Operator(
         "flat_index",
         ("indices",),
@@ -170,7 +173,7 @@ _SHAPE = (
         _scatter,
         {"reduction": Attr("str", "none", choices=("none", "add", "mul", "max", "min"))},
     ),
-    Operator("resample", ("x", "index", "weight"), _resample, {"axis": _AXIS}),
+    Operator("resample", ("x", "index", "weight"), _resample, {"axis": _AXIS, "rule": _RULE}),
 )
 
 

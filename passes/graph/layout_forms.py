@@ -271,7 +271,8 @@ def _resample(case: ImageNode) -> tuple[Layout, ...]:
 
 def _write_resample(placed: Placed) -> str:
     x, index, weight = placed.node.inputs
-    return placed.add("resample", (placed.image(x), index, weight), axis=placed.axis(placed.node.attr("axis")))
+    attrs = {"axis": placed.axis(placed.node.attr("axis")), "rule": placed.node.attr("rule")}
+    return placed.add("resample", (placed.image(x), index, weight), **attrs)
 
 
 def _write_pad(placed: Placed) -> str:

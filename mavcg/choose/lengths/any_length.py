@@ -12,6 +12,7 @@ from mavcg.choose.lengths.causal_masks import with_computed_masks
 from mavcg.choose.lengths.length_numbers import without_length_inputs
 from mavcg.choose.lengths.merged_steps import StepMerger, check_operands, node_refusal, step_refusal
 from mavcg.choose.lengths.moved_parts import leaves_input, moved_parts
+from mavcg.choose.lengths.resample_tables import resized_lengths, with_computed_tables
 from mavcg.choose.lengths.run_views import RunView, run_views
 from mavcg.choose.lengths.same_graph import in_order
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs
@@ -39,11 +40,12 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     def refusal(node: Node, reason: str) -> MavcgError:
         return node_refusal(node, sampled.dimensions, f"it {reason}")
 
+    ordered, known = with_computed_tables(ordered, sampled.samples, sampled.resized, refusal)
     ordered, pads = with_own_pads(ordered, sampled.samples, sampled.pads, refusal)
     separate = moved_parts(ordered)
     lowered = [without_state_copies(lower_graph(graph, packing, separate=separate)) for graph in ordered]
     most = lowered[0]
-    axes = _axes(lowered, sampled, pads, refusal)
+    axes = _axes(lowered, sampled, pads, known, refusal)
     views = run_views([graph.storage for graph in lowered], sampled.samples, axes, pads)
     _check_steps(lowered, sampled, views)
     merger = StepMerger(lowered, sampled.samples, sampled.dimensions, axes, views, pads)
@@ -56,7 +58,7 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
 
 def count_lengths(program: Program, sampled: SampledGraphs) -> Program:
     """Return a program of these kernels with its bounded dimensions, and the axes of its inputs and outputs by them."""
-    program = without_length_inputs(program, sampled.dimensions)
+    program = without_length_inputs(program, sampled.words)
     inputs, outputs = (
         tuple(replace(tensor, axes=_if_counted(sampled.axes[tensor.name])) for tensor in tensors)
         for tensors in (program.inputs, program.outputs)
@@ -78,14 +80,20 @@ def _check_steps(graphs: Sequence[LoweredGraph], sampled: SampledGraphs, views: 
 
 
 def _axes(
-    graphs: Sequence[LoweredGraph], sampled: SampledGraphs, pads: Mapping[str, ImagePads], refusal: Refusal
+    graphs: Sequence[LoweredGraph],
+    sampled: SampledGraphs,
+    pads: Mapping[str, ImagePads],
+    of_tables: Mapping[str, AxisCounts],
+    refusal: Refusal,
 ) -> Mapping[str, AxisCounts]:
     """Return the counts of the axes of the optimised graph's tensors. Raises: MavcgError as axis_counts."""
     most = graphs[0]
-    known = {name: sampled.axes.get(name, ()) for name in most.graph.inputs}
+    known = {name: sampled.axes.get(name, ()) for name in most.graph.inputs} | dict(of_tables)
     seen = [sample_of(low.graph, lengths) for low, lengths in zip(graphs, sampled.samples, strict=True)]
     padded = {name: (each.height.padded, each.width.padded) for name, each in pads.items()}
-    axes = axis_counts(most.graph, seen, known, refusal, sampled.dimensions, {**sampled.windows, **padded})
+    resized = resized_lengths(most.graph, sampled.resized)
+    of_nodes = {**sampled.windows, **padded, **resized}
+    axes = axis_counts(most.graph, seen, known, refusal, sampled.dimensions, of_nodes)
     for node in most.graph.nodes:
         nodes = [sample.nodes[node.outputs[0]] for sample in seen] if node.op == "slice" else []
         if nodes and (lengths := leaves_input(nodes, sampled.samples, axes, sampled.dimensions)) is not None:

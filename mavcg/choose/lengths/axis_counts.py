@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import chain, combinations
 from math import gcd
 
+from mavcg.choose.lengths.resample_tables import has_rule
 from mavcg.choose.lengths.samples import AxisCounts, Refusal, ShapeSample, index_count, lengths_text
 from mavcg.choose.lengths.window_pads import CONVOLUTIONS, PADS, POOLS, axis_pads, reach_of
 from mavcg.graph import Graph, Node, TensorType
@@ -42,7 +43,7 @@ def distances(graph: Graph) -> tuple[int, ...]:
         stride = max(node.attr("stride")) if node.op in (*CONVOLUTIONS, *POOLS) else 1
         if node.op == "slice":
             stride = max(1, *node.attr("steps"))
-        if node.op == "resample":
+        if node.op == "resample" and not has_rule(node):
             stride = _resampled_by(node, graph.types).denominator
         found.update(before * remainder for remainder in range(1, min(stride, _MOST_REMAINDERS)))
         found.add(before * stride)
@@ -60,9 +61,11 @@ def axis_counts(
 ) -> Mapping[str, AxisCounts]:
     """Return the count of each axis of a graph's tensors, but for constants that differ between samples.
 
-    graph: of the longest lengths. samples: the first one of these, then of others. inputs: counts of the graph's.
+    graph: of the longest lengths. samples: the first one of these, then of others. inputs: counts of the graph's, and
+    of other tensors that are known.
     known: what the samples of a rewritten graph do not tell: counts of windows by the node of the file
-    (`windows_by_origin`), and height and width of a pad node's result by its output, where pads follow from lengths.
+    (`windows_by_origin`), and by a node's output height and width of a pad node's result, where pads follow from
+    lengths, and the length of a resized axis.
     Raises: MavcgError, made by `refusal`, for a node with an axis that no rule explains.
     """
     counts: dict[str, AxisCounts] = dict(inputs)
@@ -72,8 +75,8 @@ def axis_counts(
             counts[name] = graph.types[name].shape
     for node in graph.nodes:
         for name in node.outputs:
-            if name:
-                counts[name] = _of_output(node, name, samples, counts, refusal, dimensions, known or {})
+            if name and name not in counts:
+                counts[name] = _of_output(node, name, samples, counts, refusal, dimensions, known)
     return counts
 
 
@@ -93,7 +96,7 @@ def _of_output(
     counts: Mapping[str, AxisCounts],
     refusal: Refusal,
     dimensions: Sequence[Dimension],
-    known: Mapping[str, Sequence[Count]],
+    known: Mapping[str, Sequence[Count]] | None,
 ) -> AxisCounts:
     there = [sample for sample in samples if name in sample.types]
     found: list[Count] = []
@@ -125,9 +128,13 @@ def _choices(
     longest: int,
     samples: Sequence[ShapeSample],
     counts: Mapping[str, AxisCounts],
-    known: Mapping[str, Sequence[Count]],
+    known: Mapping[str, Sequence[Count]] | None,
 ) -> Iterator[Count]:
     """Yield what an axis of a node's result may be by the rules of its operator. longest: its longest length."""
+    if known is not None and has_rule(node) and axis == node.attr("axis"):
+        yield from known.get(node.output, ())
+        return
+    known = known or {}
     x = counts.get(node.inputs[0], ()) if node.inputs else ()
     if node.op in (*CONVOLUTIONS, *POOLS) and axis in (1, 2):
         yield from _windows(node, axis - 1, x[axis], samples, known)

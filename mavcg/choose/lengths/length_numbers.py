@@ -16,7 +16,7 @@ import numpy as np
 
 from mavcg.choose.lengths.samples import Lengths, ReadGraph, kernel_samples
 from mavcg.graph import Array, Graph, Node, TensorType, fresh_name
-from mavcg.graph.counts import Dimension, Length
+from mavcg.graph.counts import Count, Dimension
 from mavcg.ops import make_node
 from mavcg.specs.model_program import OperandAddress, Program
 
@@ -25,8 +25,10 @@ _LARGEST_ROOT = 1 << 26
 
 
 def length_input(dimension: str) -> str:
-    """Return the name of the input with a dimension's length; no name of a format has spaces there, and import would
-    rename this one."""
+    """Return the name of the input with a dimension's length, or with a count by its text.
+
+    No name of a format has spaces there, and import would rename this one.
+    """
     return f"length of {dimension}"
 
 
@@ -198,13 +200,12 @@ def _with_operators(graph: Graph, numbers: Mapping[str, _LengthNumbers], lengths
     return replace(graph, inputs=tuple(inputs), nodes=tuple(nodes), types=types, constants=constants)
 
 
-def without_length_inputs(program: Program, dimensions: Sequence[Dimension]) -> Program:
-    """Return the program in which the inputs of lengths, its last ones, are words of the context."""
-    names = {length_input(dimension.name): dimension.name for dimension in dimensions}
+def without_length_inputs(program: Program, lengths: Mapping[str, Count]) -> Program:
+    """Return the program in which the inputs of lengths, its last ones, are words of the context. lengths: by input."""
     words = {
-        i: OperandAddress("count", count=Length(names[tensor.name]))
+        i: OperandAddress("count", count=lengths[tensor.name])
         for i, tensor in enumerate(program.inputs)
-        if tensor.name in names
+        if tensor.name in lengths
     }
 
     def in_context(operand: OperandAddress) -> OperandAddress:

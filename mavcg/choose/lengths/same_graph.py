@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mavcg.choose.lengths.resample_tables import follows_rule, has_rule
 from mavcg.choose.lengths.samples import (
     AxisCounts,
     Lengths,
@@ -114,6 +115,10 @@ class GraphComparison:
         known = self.most.constants, graph.constants
         if any((names.get(x) if x else x) != y for x, y in pairs if x not in known[0] or y not in known[1]):
             return False
+        if has_rule(a):
+            if not follows_rule(b, graph):
+                raise self.refusal(a, f"resizes otherwise than by its lengths at {self._at(lengths)}")
+            return True
         for x, y in pairs:
             table = known[0].get(x)
             if table is not None and a.op == "resample" and x == a.inputs[1]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.choose.lengths.axis_counts import axis_counts, distances, windows_by_origin
-from mavcg.choose.lengths.length_numbers import with_length_inputs
+from mavcg.choose.lengths.length_numbers import length_input, with_length_inputs
+from mavcg.choose.lengths.resample_tables import Resized, resized_axes
 from mavcg.choose.lengths.same_graph import GraphComparison
 from mavcg.choose.lengths.samples import (
     AxisCounts,
@@ -27,7 +28,7 @@ from mavcg.choose.lengths.taken_lengths import read_at
 from mavcg.choose.lengths.window_pads import ImagePads, pads_by_origin
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.graph.counts import Count, Dimension
+from mavcg.graph.counts import Count, Dimension, Length, text_of
 
 _LOOPS = ("loop_state", "loop_stack")  # operators with the number of iterations of their loop
 
@@ -37,7 +38,7 @@ class SampledGraphs:
     """The graphs of a model for the samples from which the kernels are made, the longest lengths first.
 
     axes: the counts of the axes of the graph's tensors. windows: those of its windows, and pads: pads that follow from
-    a length, both by the node of the file.
+    a length, both by the node of the file. resized: axes that are resized by a rule.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -46,6 +47,14 @@ class SampledGraphs:
     axes: Mapping[str, AxisCounts]
     windows: Mapping[str, Sequence[Count]]
     pads: Mapping[str, ImagePads]
+    resized: Resized
+
+    @property
+    def words(self) -> Mapping[str, Count]:
+        """Inputs that no caller passes: the lengths of dimensions and of resized axes, by name."""
+        lengths = [Length(dimension.name) for dimension in self.dimensions]
+        counts = [*lengths, *(count for axis in self.resized.values() for count in (axis.before, axis.after))]
+        return {length_input(text_of(count)): count for count in counts}
 
 
 def sampled_graphs(file: ReadGraph, dimensions: Sequence[Dimension]) -> SampledGraphs:
@@ -72,7 +81,8 @@ def sampled_graphs(file: ReadGraph, dimensions: Sequence[Dimension]) -> SampledG
     _check_states(graphs, dimensions)
     shared = (most, *(_with_constants_of(graph, most) for graph in graphs[1:]))
     pads = pads_by_origin(most, seen, axes, comparison.refusal)
-    return SampledGraphs(tuple(dimensions), shared, samples, axes, windows_by_origin(most, axes), pads)
+    windows = windows_by_origin(most, axes)
+    return SampledGraphs(tuple(dimensions), shared, samples, axes, windows, pads, resized_axes(most, axes))
 
 
 def _with_constants_of(graph: Graph, most: Graph) -> Graph:

@@ -38,13 +38,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis to resize. length, made: lengths before and after. roi: (start, end) as fractions of the axis."""
+    """An axis to resize. length, made: lengths before and after. roi: (start, end) as fractions of the axis. by_size:
+    True if `scale` is the quotient of both lengths."""
 
     axis: int
     length: int
     made: int
     scale: np.float32
     roi: tuple[float, float] = (0.0, 1.0)
+    by_size: bool = False
 
 
 @known_at_build("scales")
@@ -127,7 +129,7 @@ def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int
         return [Axis(a, x.shape[a], math.floor(float(scale * np.float32(x.shape[a])) + 0.5), scale) for a in axes]
     if policy != "stretch":
         raise call.fail(f"keep_aspect_ratio_policy {policy!r}; there are stretch, not_larger, not_smaller")
-    return [Axis(a, x.shape[a], n, s) for a, n, s in zip(axes, sizes, scales, strict=True)]
+    return [Axis(a, x.shape[a], n, s, by_size=True) for a, n, s in zip(axes, sizes, scales, strict=True)]
 
 
 def resample_axes(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
@@ -151,16 +153,26 @@ def resample_axes(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -
     for s in work:
         at = s.axis - 1 if image else s.axis
         index, weight = table(call, s, rule)
+        of_axis = {"axis": at, "rule": _rule_of_lengths(s, rule)}
         if made.dtype not in FLOATS:
-            made = call.add("gather", made, constant(index[:, 0], "i32", "index"), axis=at)
+            made = call.add("gather", made, constant(index[:, 0], "i32", "index"), **of_axis)
         else:
-            made = call.add(
-                "resample", made, constant(index, "i32", "index"), constant(weight, "f32", "weight"), axis=at
-            )
+            tables = constant(index, "i32", "index"), constant(weight, "f32", "weight")
+            made = call.add("resample", made, *tables, **of_axis)
     made = from_nhwc(call, made, 2) if image else made
     if rule.coordinates == "tf_crop_and_resize":
         made = _extrapolate(call, made, work, rule)
     return call.cast(made, dtype)
+
+
+def _rule_of_lengths(s: Axis, rule: Rule) -> str:
+    """Return the attribute `rule` of an axis whose table follows from its lengths; "" for others."""
+    known = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners", "tf_half_pixel_for_nn")
+    by_lengths = rule.coordinates == "align_corners" or (s.by_size and rule.coordinates in known)
+    mode = rule.nearest if rule.mode == "nearest" else rule.mode
+    if not by_lengths or mode in ("cubic", "simple") or rule.exclude_outside or rule.antialias:
+        return ""
+    return f"{mode} {rule.coordinates}"
 
 
 def _is_identity(call: OnnxCall, s: Axis, rule: Rule) -> bool:

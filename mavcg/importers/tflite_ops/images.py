@@ -98,7 +98,8 @@ def resize_bilinear(call: TfliteCall) -> Results:
         part = np.where(low == high, np.float32(0), at - low)
         index = np.stack([low, high], axis=1).astype(np.int32)
         weight = np.stack([np.float32(1) - part, part], axis=1).astype(np.float32)
-        x = call.add("resample", x, constant(index, stem="index"), constant(weight, stem="weight"), axis=axis)
+        tables = constant(index, stem="index"), constant(weight, stem="weight")
+        x = call.add("resample", x, *tables, axis=axis, rule=_rule(call, "linear"))
     return x
 
 
@@ -111,10 +112,17 @@ def resize_nearest_neighbor(call: TfliteCall) -> Results:
         index = np.minimum(np.maximum(at, 0), x.shape[axis] - 1).astype(np.int32)
         if x.dtype == "f32":
             tables = constant(index[:, None], stem="index"), constant(np.ones((made, 1), np.float32), stem="weight")
-            x = call.add("resample", x, *tables, axis=axis)
+            x = call.add("resample", x, *tables, axis=axis, rule=_rule(call, "nearest"))
         else:
-            x = call.add("gather", x, constant(index, stem="index"), axis=axis)
+            x = call.add("gather", x, constant(index, stem="index"), axis=axis, rule=_rule(call, "nearest"))
     return x
+
+
+def _rule(call: TfliteCall, mode: str) -> str:
+    """Return the attribute `rule` of a resized axis (choose/lengths/resample_tables.py)."""
+    if call.option("AlignCorners", False):
+        return f"tflite {mode} align_corners"
+    return f"tflite {mode} {'half_pixel' if call.option('HalfPixelCenters', False) else 'asymmetric'}"
 
 
 def _sizes(call: TfliteCall, x: Value) -> list[tuple[int, int]]:

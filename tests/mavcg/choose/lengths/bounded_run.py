@@ -15,6 +15,7 @@ from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.graph import DTYPES, Graph
 from mavcg.graph.counts import Dimension, value_at
 from mavcg.importers.onnx_file import import_onnx
+from mavcg.importers.tflite_file import import_tflite
 from mavcg.memory.node_order import order_nodes
 from mavcg.model.precision import F32, optimised_graph
 from mavcg.passes.graph.attention import fuse_attention
@@ -55,7 +56,7 @@ def read(path: Path, shapes: Shapes, dimensions: Dimensions, lengths: Mapping[st
         name: tuple(first if d is None else d if isinstance(d, int) else elements[d] for d in shape)
         for name, shape in shapes.items()
     }
-    return import_onnx(path, given)
+    return import_tflite(path, given) if path.suffix == ".tflite" else import_onnx(path, given)
 
 
 def lowered_for_lengths(path: Path, shapes: Shapes, dimensions: Dimensions) -> LoweredGraph:
@@ -90,9 +91,10 @@ def run_rows(
         buffers[root] = store[start : start + size + GUARD]
         if root in inputs:
             buffers[root] = np.frombuffer(bytearray(inputs[root].tobytes() + b"\xff" * GUARD), np.uint8)
-    for name, length in lengths.items():
-        if length_input(name) in buffers:
-            buffers[length_input(name)] = np.array([length], np.uint32).view(np.uint8)
+    for name in graph.inputs:
+        if name.startswith(length_input("")):  # of an axis: its count as text
+            count = eval(name.removeprefix(length_input("")).replace("/", "//"), {}, dict(lengths))
+            buffers[name] = np.array([count], np.uint32).view(np.uint8)
     kept: list[Array] = []
     most = max(lowered.workspaces().values(), default=0)
     workspace = np.full(most + GUARD + 64, 0xFF, np.uint8)
