@@ -171,9 +171,10 @@ def merge_by_words(
 
 
 def _can_be_nothing(path: str, count: Count, dimensions: Sequence[Dimension]) -> bool:
-    """Return True for a number that may be 0 in a run, but for strides."""
+    """Return True for a length that may be 0 in a run; strides and pads may."""
     least = {dimension.name: dimension.least for dimension in dimensions}
-    return "strides" not in path and not value_at(count, least)
+    free = "strides" in path or _begins(path, ("before", "after", "pads"))
+    return not free and not value_at(count, least)
 
 
 def _has_free_tap_rows(spec: KernelSpec) -> bool:
