@@ -32,6 +32,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.lanes import f32_splat
 from mavcg.kernels.builder.product_loop import single_products
+from mavcg.kernels.builder.run_numbers import times, value_of
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias
 from mavcg.kernels.conv.transpose_phases import ConvTranspose2d, Phases, RowsOfPixels
 from mavcg.kernels.gemm.tile import F32_BYTES, packed_phases, reach
@@ -173,12 +174,14 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
     """Emit the function of a spec for a machine."""
     _, b = kernel_function(module, spec, machine)
     emitter = Phases(b, spec, machine) if spec.packed else Plain(b, spec, machine)
-    height = const(spec.out.shape[1])
+    numbers = emitter.numbers
+    height = value_of(numbers.at("out.shape.1", spec.out.shape[1]))
+    out_steps, x_step = numbers.along("out.strides", spec.out.strides), numbers.at("x.strides.0", spec.x.strides[0])
 
     def row(index: Value) -> None:
         image, y = b.sdiv(index, height, name="image"), b.srem(index, height, name="y")
-        offset = b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
-        x = address(b, emitter.x, scale_index(b, image, spec.x.strides[0] * spec.item_bytes))
+        offset = b.add(times(b, image, out_steps[0]), times(b, y, out_steps[1]))
+        x = address(b, emitter.x, times(b, image, x_step, spec.item_bytes))
         out = address(b, emitter.out, b.mul(offset, const(spec.item_bytes)))
         emitter.row(x, b.add(y, const(spec.pads[0])), out)
 

@@ -9,11 +9,14 @@ from llvmlite import ir
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import TYPES, address, const, operand, operands, repeat, row_count, scale_index
 from mavcg.kernels.builder.lanes import load_vector, store_vector
+from mavcg.kernels.builder.nest_loops import clamp
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, times, value_of
+from mavcg.kernels.builder.tiles import row_tiles
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout, merge_levels, reach
-from mavcg.specs.kernel import Machine, View
+from mavcg.specs.kernel import Machine, View, Words
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import Pair, Window
@@ -29,8 +32,8 @@ class ConvTranspose2d(RowKernel):
     x, out: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height, width).
     pads: (top, left); bottom and right follow from the size of out. packed: weights are in the order of
     tile.packed_phases, else [O, KH, KW, C/groups] as in the graph. counts_rows: True if an operand has the height of x
-    in a run, at most that of the view. Operands: x, weights, out, bias?, count?. A row of work is a row of output
-    pixels.
+    in a run, at most that of the view. words: lengths of the images and strides of these and of rows that a run sets,
+    of packed weights. Operands: x, weights, out, bias?, count?, words. A row of work is a row of output pixels.
     """
 
     x: View
@@ -46,6 +49,7 @@ class ConvTranspose2d(RowKernel):
     act: str
     act_args: tuple[float, ...]
     counts_rows: bool = False
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -100,9 +104,14 @@ class RowsOfPixels(ABC):
     def __init__(self, b: ir.IRBuilder, spec: ConvTranspose2d, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
         self.item, self.lanes = spec.item_bytes, vector_lanes(machine, spec.x.dtype)
-        self.x, self.w, self.out = operands(b, "x", "weights", "out")
+        x, self.w, out = operands(b, "x", "weights", "out")
         self.bias = operand(b, 3, "bias") if spec.bias else None
-        self.height = row_count(b, 3 + spec.bias) if spec.counts_rows else const(spec.x.shape[1])
+        self.numbers = numbers = load_numbers(b, spec.words, 3 + spec.bias + spec.counts_rows)
+        self.x, self.out = numbers.at_place(0, x), numbers.at_place(2, out)
+        self.width = numbers.at("x.shape.2", spec.x.shape[2])
+        self.out_width = numbers.at("out.shape.2", spec.out.shape[2])
+        height = value_of(numbers.at("x.shape.1", spec.x.shape[1]))
+        self.height = row_count(b, 3 + spec.bias) if spec.counts_rows else height
         self.scratch = b.function.args[3]
         self.in_ch, self.out_ch = spec.x.shape[3] // spec.groups, spec.out.shape[3] // spec.groups
 
@@ -135,7 +144,8 @@ class Phases(RowsOfPixels):
             first = b.srem(b.add(b.sub(phase_x, const(spec.pads[1])), const(self.padded_start)), const(spec.stride[1]))
             window = b.sdiv(b.add(first, const(spec.pads[1])), const(spec.stride[1]))
             column = b.sub(window, const(spec.pads[1] // spec.stride[1]))
-            more = b.icmp_signed("<", b.add(first, const(self.least_pixels * spec.stride[1])), const(spec.out.shape[2]))
+            end = b.add(first, value_of(multiple(b, self.least_pixels, spec.stride[1])))
+            more = b.icmp_signed("<", end, value_of(self.out_width))
             start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * self.item)))
             pointer = address(b, out, scale_index(b, first, spec.out.strides[2] * self.item))
 
@@ -157,22 +167,35 @@ class Phases(RowsOfPixels):
         return -(-self.spec.pads[1] // self.spec.stride[1]) * self.spec.stride[1]
 
     @property
-    def least_pixels(self) -> int:
+    def least_pixels(self) -> Number:
         """Minimum output pixels of a row per phase; some phases have one more."""
-        return self.spec.out.shape[2] // self.spec.stride[1]
+        width, stride = self.out_width, self.spec.stride[1]
+        return width // stride if isinstance(width, int) else self.b.udiv(width, const(stride), name="least_pixels")
+
+    def image_columns(self) -> tuple[Number, Number]:
+        """Return the columns of the scratch before which the image ends, and before which a row's windows do."""
+        b, spec = self.b, self.spec
+        if isinstance(self.width, int) or isinstance(self.out_width, int):
+            return min(max(spec.x.shape[2] - spec.first_column, 0), spec.columns), spec.columns
+        windows = b.sdiv(b.add(self.out_width, const(spec.pads[1] - 1)), const(spec.stride[1]))
+        columns = b.add(windows, const(1 - spec.first_column), name="columns")
+        return clamp(b, b.sub(self.width, const(spec.first_column)), const(0), columns), columns
 
     def fill(self, x: Value, row: Value, tap: Value) -> None:
         """Emit the copy of an image row into the scratch row of a tap, with zeros outside of the image."""
         b, spec = self.b, self.spec
-        _, _, width, channels = spec.x.shape
+        channels = spec.x.shape[3]
         target = address(b, self.scratch, b.mul(tap, const(spec.columns * channels * self.item)))
-        begin, end = (min(max(c - spec.first_column, 0), spec.columns) for c in (0, width))
+        begin = min(max(-spec.first_column, 0), spec.columns)
+        image_end, columns = self.image_columns()
+        end, all_elements = (multiple(b, count, channels) for count in (image_end, columns))
         inside = b.and_(b.icmp_signed(">=", row, const(0)), b.icmp_signed("<", row, self.height))
         with b.if_else(inside) as (there, absent):
             with there:
                 self.zero(target, 0, begin * channels)
-                source = address(b, x, scale_index(b, row, spec.x.strides[1] * self.item))
-                pitch = spec.x.strides[2] if width > 1 else channels
+                row_step = self.numbers.at("x.strides.1", spec.x.strides[1])
+                source = address(b, x, times(b, row, row_step, self.item))
+                pitch = spec.x.strides[2] if spec.x.shape[2] > 1 else channels
 
                 def column(index: Value) -> None:
                     pixel = b.add(index, const(spec.first_column))
@@ -180,18 +203,18 @@ class Phases(RowsOfPixels):
                     self.run(address(b, target, scale_index(b, index, channels * self.item)), 0, channels, column_start)
 
                 if pitch == channels:
-                    self.run(target, begin * channels, end * channels, source, spec.first_column * channels)
+                    self.run(target, begin * channels, end, source, spec.first_column * channels)
                 else:
-                    repeat(b, begin, end, column, "column")
-                self.zero(target, end * channels, spec.columns * channels)
+                    repeat(b, begin, value_of(image_end), column, "column")
+                self.zero(target, end, all_elements)
             with absent:
-                self.zero(target, 0, spec.columns * channels)
+                self.zero(target, 0, all_elements)
 
-    def zero(self, target: Value, begin: int, end: int) -> None:
+    def zero(self, target: Value, begin: Number, end: Number) -> None:
         """Emit stores of zeros to the elements begin to end."""
         self.run(target, begin, end, None)
 
-    def run(self, target: Value, begin: int, end: int, source: Value | None, moved: int = 0) -> None:
+    def run(self, target: Value, begin: Number, end: Number, source: Value | None, moved: int = 0) -> None:
         """Emit stores to the target's elements begin to end: of source[i + moved], or of zeros if source is None."""
         b, lanes = self.b, self.lanes
         typ = ir.VectorType(TYPES[self.spec.x.dtype], lanes)
@@ -204,6 +227,12 @@ class Phases(RowsOfPixels):
                 value = load_vector(b, pointer, typ, used, "copied")
             store_vector(b, value, address(b, target, offset), used)
 
+        if not isinstance(begin, int) or not isinstance(end, int):
+            first, last = value_of(begin), value_of(end)
+            middle = b.sub(last, b.urem(b.sub(last, first), const(lanes)), name="whole")
+            repeat(b, first, middle, lambda index: store(index, lanes), "element", lanes)
+            repeat(b, middle, last, lambda index: store(index, 1), "element")
+            return
         whole = begin + (end - begin) // lanes * lanes
         if whole > begin:
             repeat(b, begin, whole, lambda index: store(index, lanes), "element", lanes)
@@ -218,7 +247,8 @@ class Phases(RowsOfPixels):
         down, across = spec.taps
         pixel = spec.x.shape[3] * self.item
         total = merge_levels([(down, spec.columns * pixel), (across, pixel), (self.in_ch, self.item)], self.item)
-        tiling = choose(self.machine, max(1, self.least_pixels), vectors, total.length, panel, dtype=dtype)
+        pixels_of_row = max(1, spec.out.shape[2] // spec.stride[1])
+        tiling = choose(self.machine, pixels_of_row, vectors, total.length, panel, dtype=dtype)
         step = tiling.vectors * lanes
         weights = WeightLayout(
             spec.lanes * self.item, self.item, total.length * spec.lanes * self.item, spec.lanes, True, dtype=dtype
@@ -245,13 +275,19 @@ class Phases(RowsOfPixels):
                     b, self.machine, total, weights, shape, pointers, activation(b, spec.act, spec.act_args, dtype)
                 )
 
+            least = self.least_pixels
+            if not isinstance(least, int):
+                row_tiles(b, const(0), least, tiling.widths.mr, tile)
+                with b.if_then(extra_pixel):
+                    tile(least, 1)
+                return
             done = 0
-            for mr, tiles in tiling.widths.tiles if self.least_pixels else ():
+            for mr, tiles in tiling.widths.tiles if least else ():
                 repeat(b, done, done + mr * tiles, lambda start, mr=mr: tile(start, mr), "pixel", mr)  # type: ignore[misc]
                 done += mr * tiles
             if spec.out.shape[2] % spec.stride[1]:
                 with b.if_then(extra_pixel):
-                    tile(const(self.least_pixels), 1)
+                    tile(const(least), 1)
 
         whole = self.out_ch // step * step
         if whole:

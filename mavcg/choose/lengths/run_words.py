@@ -19,6 +19,7 @@ from mavcg.kernels.builder.nest import NestKernel, collapse
 from mavcg.kernels.builder.run_numbers import PLACE
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.transpose_phases import ConvTranspose2d
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d, QDepthwise
@@ -56,6 +57,7 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
             *(f"mask.{dim}" for dim in (0, 1, 2)),
         ),
         Conv2d: _OF_IMAGES,
+        ConvTranspose2d: (*_OF_IMAGES, "x.shape.1", "x.shape.2"),
         CopySpec: ("nest", "source_offset", "target_offset"),
         Depthwise: _OF_IMAGES,
         ElementwiseSpec: ("nest",),
@@ -77,6 +79,7 @@ _UNREAD: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
             (Conv2d, Depthwise, IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise),
             ("x.shape", "out.shape.0", "residual.shape"),
         ),
+        ConvTranspose2d: ("x.shape.0", "out.shape.0"),
         **dict.fromkeys((Pool, QAvgPoolSpec), ("x.shape.0", "out.shape.0", "pads.2", "pads.3")),
     }
 )
@@ -87,6 +90,7 @@ _VIEWS: Mapping[type[KernelSpec], Mapping[str, int]] = MappingProxyType(
             (Conv2d, Depthwise, IntegerConv2d, IntegerDepthwise, QConv2d), {"x": 0, "out": 2, "residual": -1}
         ),
         QDepthwise: {"x": 0, "out": 2},
+        ConvTranspose2d: {"x": 0, "out": 2},
         PadBorder: {"out": 0},
         **dict.fromkeys((Pool, QAvgPoolSpec), {"x": 0, "out": 1}),
     }
@@ -183,6 +187,8 @@ def _has_free_tap_rows(spec: KernelSpec) -> bool:
     match spec:
         case EightBitConvolution():
             return spec.free_tap_rows
+        case ConvTranspose2d():
+            return spec.packed
         case Conv2d(x=View(dtype="f16")):
             return spec.kernel[0] == 1
     return True

@@ -110,3 +110,20 @@ def test_halves_beside_each_other(tmp_path: Path) -> None:
     net.linear(5)
     path = net.save(tmp_path / "m.onnx")
     assert_right(path, (1, None, 8), Dimension("tokens", 1, 20, 4), (4, 8, 36, 80), (8, 36))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "more"),
+    [(2, {}), pytest.param(4, {"pads": [1, 1, 1, 1]}, marks=pytest.mark.long), (3, {"output_padding": [1, 1]})],
+)
+def test_transposed_convolutions_of_any_width(tmp_path: Path, kernel: int, more: dict[str, Any]) -> None:
+    """Double the image, as decoders of U-Nets and text detectors do; with windows that overlap, too."""
+    net = Images("batch", 5, "height", "width")
+    net.conv(6, 3, 3, pads=[1, 1, 1, 1])
+    weights = net.rng.standard_normal((6, 20, kernel, kernel)).astype(np.float32) / 5
+    bias = net.constant(np.linspace(-1, 1, 20).astype(np.float32))
+    net.add("ConvTranspose", net.last, net.constant(weights), bias, strides=[2, 2], **more)
+    net.add("Relu", net.last)
+    dimensions = (Dimension("batch", 1, 2), Dimension("height", 1, 4, 2), Dimension("width", 1, 23))
+    sizes = [(2, 6, 9), (1, 8, 23), (2, 2, 1), (1, 2, 2), (2, 8, 22)]
+    assert_sizes(tmp_path, net, dimensions, sizes)
