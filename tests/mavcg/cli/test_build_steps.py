@@ -18,8 +18,7 @@ from tests.mavcg.cli.in_process import build_in
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
-from tests.mavcg.choose.lengths.test_bounded_steps import u_net  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import Images, u_net  # noqa: E402
 from tests.mavcg.cli.guarded import guarded  # noqa: E402
 
 SHAPE = "x=1x3x8..40:8x8..32:8"

@@ -231,3 +231,22 @@ def small_cnn(net: Images) -> None:
     net.add("Add", before, net.last)
     net.pool("MaxPool", 3, 3, strides=[2, 2], pads=[1, 1, 1, 1])
     net.conv(12, 3, 2, dilations=[2, 1], pads=[2, 0, 2, 1])
+
+
+def u_net(depth: int, *shape: Any) -> Images:
+    """Halved by pools and doubled again, each level joined to the one that has its size."""
+    net = Images(*shape)
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    skips = list[tuple[str, int]]()
+    for level in range(depth):
+        net.conv(4 + 2 * level, 3, 3, pads=[1, 1, 1, 1])
+        skips.append((net.last, net.channels))
+        net.pool("MaxPool", 2, 2, strides=[2, 2])
+    net.conv(8, 3, 3, pads=[1, 1, 1, 1])
+    for last, channels in reversed(skips):
+        scales = net.constant(np.array([1, 1, 2, 2], np.float32))
+        net.add("Resize", net.last, "", scales, **nearest)
+        net.add("Concat", net.last, last, axis=1)
+        net.channels += channels
+        net.conv(channels, 3, 3, pads=[1, 1, 1, 1])
+    return net

@@ -16,28 +16,8 @@ from mavcg.graph.counts import Dimension
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from tests.mavcg.choose.lengths.bounded_models import Images, Tokens  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_models import Images, Tokens, u_net  # noqa: E402
 from tests.mavcg.choose.lengths.bounded_run import assert_right, assert_same, lowered_for_lengths  # noqa: E402
-
-NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-
-
-def u_net(depth: int, *shape: Any) -> Images:
-    """Halved by pools and doubled again, each level joined to the one that has its size."""
-    net = Images(*shape)
-    skips = list[tuple[str, int]]()
-    for level in range(depth):
-        net.conv(4 + 2 * level, 3, 3, pads=[1, 1, 1, 1])
-        skips.append((net.last, net.channels))
-        net.pool("MaxPool", 2, 2, strides=[2, 2])
-    net.conv(8, 3, 3, pads=[1, 1, 1, 1])
-    for last, channels in reversed(skips):
-        scales = net.constant(np.array([1, 1, 2, 2], np.float32))
-        net.add("Resize", net.last, "", scales, **NEAREST)
-        net.add("Concat", net.last, last, axis=1)
-        net.channels += channels
-        net.conv(channels, 3, 3, pads=[1, 1, 1, 1])
-    return net
 
 
 def assert_sizes(path: Path, net: Images, dimensions: Sequence[Dimension], sizes: Sequence[tuple[int, ...]]) -> None:
