@@ -149,9 +149,13 @@ class Blocks(RowsOfWork[Conv2d]):
 
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows
-        passed = -(-min(rows, SHORT_RUN) // tiling.widths.mr) if spec.single_pixels else width * rows
+        passed = width * rows
+        if spec.single_pixels or spec.short_rows:
+            pixels = rows * (1 if spec.single_pixels else spec.run_pixels)
+            passed = -(-min(pixels, SHORT_RUN) // tiling.widths.mr)
         size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, passed)
-        size = 0 if fixed_number(self.columns) is None else size  # the number of tiles is not known
+        if fixed_number(self.columns) is None and not spec.short_rows:
+            size = 0  # the number of tiles is not known
         share = size * block.total.length
         tiles = _ChunkTiles(tiling, vectors, used, tile, size, share)
 
@@ -170,8 +174,8 @@ class Blocks(RowsOfWork[Conv2d]):
             return
         if spec.short_rows:
             first, end = (b.mul(row, self.columns) for row in (run.begin, run.end))
-            tile_at, short = self.crossing_tile(tiles, pointers(None)), short_tile(self.machine, vectors)
-            row_tiles(b, first, end, tiling.widths.mr, tile_at, short)
+            at, short = with_next_weights(pointers(None), None), short_tile(self.machine, vectors)
+            row_tiles(b, first, end, tiling.widths.mr, self.crossing_tile(tiles, at, first), short)
             return
 
         def line(row: Value) -> None:
@@ -219,8 +223,13 @@ class Blocks(RowsOfWork[Conv2d]):
         """Emit all pixels of all rows as one sequence of register tiles, whose offsets are computed at run time."""
         repeat_tiles(self.b, chunk.tiling.widths.tiles, self.crossing_tile(chunk, at), "pixel")
 
-    def crossing_tile(self, chunk: _ChunkTiles, at: Pointers) -> Callable[[Value, int], None]:
-        """Return the emitter of a register tile of pixels from one on, by its number through all rows."""
+    def crossing_tile(
+        self, chunk: _ChunkTiles, at: Pointers, first: Value | None = None
+    ) -> Callable[[Value, int], None]:
+        """Return the emitter of a register tile of pixels from one on, by its number through all rows.
+
+        first: pixel of a run of any number of pixels; None: tiles have the places that were planned.
+        """
         b, spec, width = self.b, self.spec, value_of(self.columns)
         views = {"x": spec.x, "out": spec.out, "residual": spec.residual}
 
@@ -236,7 +245,10 @@ class Blocks(RowsOfWork[Conv2d]):
                         view_offsets.append(offset)
             x, out, residual = map(tuple, offsets)
             tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
-            chunk.emit(tile, self.advance_prefetch(at, pixel, mr, chunk.share))
+            if first is None:
+                chunk.emit(tile, self.advance_prefetch(at, pixel, mr, chunk.share))
+            else:
+                chunk.emit(tile, self.advance_in_run(at, b.sub(pixel, first), chunk))
 
         return emit_at
 
@@ -249,12 +261,18 @@ class Blocks(RowsOfWork[Conv2d]):
             steps = [view.strides[1] * down * self.item if view is not None else 0 for view, down in views]
             x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
             shape = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
-            # A rest is the next tile; tiles behind those of a short run prefetch the last share again.
-            passed = self.b.add(self.b.sub(pixel, run.begin), const(widest - 1))
-            passed = minimum(self.b, passed, const(SHORT_RUN - 1))
-            chunk.emit(shape, self.advance_prefetch(pointers(pixel), passed, widest, chunk.share))
+            chunk.emit(shape, self.advance_in_run(pointers(pixel), self.b.sub(pixel, run.begin), chunk))
 
         row_tiles(self.b, run.begin, run.end, widest, tiles, short_tile(self.machine, chunk.vectors))
+
+    def advance_in_run(self, at: Pointers, passed: Value, chunk: _ChunkTiles) -> Pointers:
+        """Return advance_prefetch behind so many pixels of a run of any number of them.
+
+        A rest is the next tile; tiles behind those of a short run prefetch the last share again.
+        """
+        widest = chunk.tiling.widths.mr
+        passed = minimum(self.b, self.b.add(passed, const(widest - 1)), const(SHORT_RUN - 1))
+        return self.advance_prefetch(at, passed, widest, chunk.share)
 
     def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
         """Return the pointers with the address of the weights that the tile from this pixel on prefetches.

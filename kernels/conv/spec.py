@@ -47,6 +47,11 @@ class Convolution(RowProducts):
         return self.free_rows and super().single_pixels
 
     @property
+    def short_rows(self) -> bool:
+        """True if register tiles continue in the next row, as a run sets how long rows are."""
+        return False
+
+    @property
     def run_pixels(self) -> int:
         """Pixels among which register tiles are chosen: those of a row, or of several rows of a single one."""
         return min(RUN_PIXELS, self.pixel_rows) if self.single_pixels else self.out.shape[2]

@@ -22,7 +22,7 @@ from mavcg.cost.kernel_work import KernelWork, work_of
 from mavcg.cost.level_traffic import fits_level_2, l2_tiling
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.conv.spec import MANY_WEIGHTS, Conv2d, Convolution
+from mavcg.kernels.conv.spec import MANY_WEIGHTS, Convolution
 from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import KernelSpec
@@ -30,7 +30,8 @@ from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 
 LARGER_TASK_WORTH = 0.99  # a larger task must take less than this fraction of the cycles
 PARTS_WORTH = 1.02  # a row in parts may take at most this multiple of the cycles of a whole row
-SHORT_ROWS = 4  # least rows of a call where register tiles continue in the next row (Conv2d.short_rows)
+# Least rows of a call where register tiles continue in the next row (Conv2d.short_rows): a call reads the weights once.
+SHORT_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -91,20 +92,22 @@ def plan_tiles(
         # Rows that end anywhere are not cut into parts.
         tiles = _best_of_all(work, tuple(cores.values()), () if free_rows else counts, model)
         for (label, core), macro in zip(cores.items(), tiles, strict=True):
+            if isinstance(spec, Convolution) and spec.short_rows:
+                macro = _with_calls(macro, min(SHORT_ROWS, spec.rows))
             planned[kernel_name(spec), label] = _with_rows(_of_short_runs(spec, work, core, macro), scale)
-            if isinstance(spec, Conv2d) and spec.short_rows:
-                planned[kernel_name(spec), label] = _with_calls(macro, min(SHORT_ROWS, spec.rows))
     return TilePlan(planned)
 
 
 def _of_short_runs(spec: KernelSpec, work: KernelWork, core: CoreModel, macro: MacroTile) -> MacroTile:
-    """Return the macro-tile with prefetches of the next chunk's weights, where a run may have few single pixels.
+    """Return the macro-tile with prefetches of the next chunk's weights, where a run may have few pixels.
 
     The plan is that of the longest run, whose calls find many weights in level 2; a short run has one call, and reads
     them from beyond it.
     """
-    short = isinstance(spec, Convolution) and spec.single_pixels and spec.weight_bytes >= MANY_WEIGHTS
-    if not short or not shares(work.rules, core.machine, pass_of(work, core.machine, macro)):
+    if not isinstance(spec, Convolution) or spec.weight_bytes < MANY_WEIGHTS:
+        return macro
+    few = spec.single_pixels or spec.short_rows
+    if not few or not shares(work.rules, core.machine, pass_of(work, core.machine, macro)):
         return macro
     return replace(macro, prefetch_distance_bytes=core.fit.macro_tile.prefetch_distance)
 

@@ -22,6 +22,7 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.tiling import POINTER_PIXELS, register_tiling
 from mavcg.kernels.registry import emit
 from mavcg.profiles.cost_fits import fit_of
 from mavcg.profiles.load import load_board
@@ -349,3 +350,19 @@ def test_a_kernel_without_such_a_cost_is_one_error() -> None:
     image = View("f32", (1, 4, 4, 8), (128, 32, 8, 1))
     with pytest.raises(MavcgError, match="no macro-tiles"):
         cost(Depthwise(image, image, None, (1, 1), (1, 1), (1, 1), False, "", ()), MacroTile(), ZEN3)
+
+
+def test_tiles_that_continue_in_rows_of_any_length_have_few_addresses() -> None:
+    """They read many weights once a call of several rows, and prefetch the next ones; a vector beside is worth more
+    than pixels whose addresses are on the stack."""
+    spec = conv(16, 256, 128, 3, 16)
+    assert isinstance(spec, Conv2d) and not spec.short_rows
+    spec = replace(spec, free_rows=True, words=(("out.shape.2", 0),))
+    assert spec.short_rows
+    wide = Machine("wide", "x86_64", "skylake-avx512", vector_bytes=64, vector_registers=32)
+    for machine, shape in ((wide, (POINTER_PIXELS, 2)), (X86, (3, 4))):
+        core = core_with(machine, 3.0, 2, 32, 512, (32, 8))
+        macro = plan_tiles([spec], {"core": core}).tiles[kernel_name(spec), "core"]
+        assert macro.call_rows >= 8 and macro.prefetch_distance_bytes
+        tiling, crossing = register_tiling(spec, machine, macro, 128)
+        assert (tiling.widths.mr, tiling.vectors, crossing) == (*shape, False)
