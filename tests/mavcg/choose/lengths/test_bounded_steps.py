@@ -32,6 +32,7 @@ def assert_sizes(path: Path, net: Images, dimensions: Sequence[Dimension], sizes
     assert_same(net.save(path / "m.onnx"), {"x": net.shape}, dimensions, inputs, sizes[:1])
 
 
+@pytest.mark.long
 def test_a_u_net_of_any_height_and_width(tmp_path: Path) -> None:
     dimensions = (Dimension("height", 1, 6, 4), Dimension("width", 1, 5, 4))
     sizes = [(12, 8), (24, 4), (4, 20), (4, 4), (24, 20)]
@@ -53,7 +54,8 @@ def test_the_error_of_a_u_net_says_which_step_it_takes(tmp_path: Path) -> None:
             lowered_for_lengths(path, shapes, dimensions)
 
 
-@pytest.mark.parametrize("step", [6, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("step", [6, 4])
 def test_windows_at_strides_that_the_step_has_or_has_not(tmp_path: Path, step: int) -> None:
     """Strides of 2, 2 and 3, pools in ceil mode: a step of 6 leaves remainders at two of them, 4 at one."""
     net = Images(1, 5, None)
