@@ -13,7 +13,7 @@ from mavcg.choose.lengths.first_rows import counted_spec, plain_spec
 from mavcg.choose.lengths.moved_parts import part_offsets
 from mavcg.choose.lengths.pixel_rows import in_one_column, in_pixels
 from mavcg.choose.lengths.read_length import has_all_rows, merge_by_length, rows_at
-from mavcg.choose.lengths.run_views import RunView, start_of_inside
+from mavcg.choose.lengths.run_views import RunView, meets_at_some_lengths, start_of_inside, view_of_slice
 from mavcg.choose.lengths.run_words import in_images, merge_by_words
 from mavcg.choose.lengths.samples import AxisCounts, Lengths, dimensions_text, remedy_text
 from mavcg.choose.lengths.window_pads import ImagePads, pad_numbers
@@ -52,6 +52,7 @@ class StepMerger:
         moves = plain.node.output in self.pads or any(
             view is not None and is_symbolic(view.offset) for view in self._views(plain)
         )
+        self._check_axes(plain)
         for in_rows in () if moves else (in_pixels, in_one_column):
             steps = [in_rows(graph.steps[number], graph.storage) for graph in self.graphs]
             specs = [plain_spec(step.spec) for step in steps]
@@ -65,6 +66,17 @@ class StepMerger:
                 if (spec := counted_spec([step.spec for step in steps], indices)) is not None:
                     return replace(steps[0], spec=spec, row_count=product_of(spec.rows // indices[0], count))
         return self._by_words(number, self._counts([*written, *tensors]))
+
+    def _check_axes(self, step: LoweredStep) -> None:
+        """Raise MavcgError for a step with axes that are one at some lengths only: its loops follow from these."""
+        longest = self.samples[0]
+        others = [
+            {**longest, d.name: length} for d in self.dimensions for length in range(d.least, min(d.most, d.least + 64))
+        ]
+        for view in (*self._views(step), view_of_slice(step.node, self.views, self.axes)):
+            if view is not None and meets_at_some_lengths(view, longest, others):
+                reason = "rows of its tensors follow each other at some lengths only; give these, as in 32..512:2"
+                raise step_refusal(step, self.dimensions, reason)
 
     def _is_there(self, count: Count) -> bool:
         """Return True unless a count may be 0 in a run, of which a kernel would read the first element."""

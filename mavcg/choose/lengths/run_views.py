@@ -7,6 +7,7 @@ numbers. They are compared with what was planned for each sample.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from mavcg.choose.lengths.samples import AxisCounts, Lengths
 from mavcg.choose.lengths.window_pads import PADS, ImagePads
@@ -44,6 +45,27 @@ def run_views(
         if view is not None and all(_is_at(view, *at) for at in zip(places, samples, strict=True)):
             found[name] = view
     return found
+
+
+def meets_at_some_lengths(view: RunView, longest: Lengths, others: Sequence[Lengths]) -> bool:
+    """Return True if two axes of a tensor are one at the longest lengths, so that kernels see them as one, but not at
+    others: such as every second row, of which the last one is followed by the next channel's first if rows are even."""
+    axes = [(n, stride) for n, stride in zip(view.shape, view.strides, strict=True) if n != 1]
+    for (_, outer), (length, inner) in pairwise(axes):
+        inside = product_of(length, inner)
+        if outer != inside and value_at(outer, longest) == value_at(inside, longest):
+            if any(value_at(outer, at) != value_at(inside, at) for at in others):
+                return True
+    return False
+
+
+def view_of_slice(node: Node, views: Mapping[str, RunView], axes: Mapping[str, AxisCounts]) -> RunView | None:
+    """Return the place of a slice's result in its input, from the input's first element; None for other nodes."""
+    view = views.get(node.inputs[0]) if node.op == "slice" else None
+    if view is None or node.output not in axes:
+        return None
+    steps = zip(node.attr("steps"), view.strides, strict=True)
+    return replace(view, shape=axes[node.output], strides=tuple(product_of(abs(n), stride) for n, stride in steps))
 
 
 def start_of_inside(node: Node, views: Mapping[str, RunView], pads: Mapping[str, ImagePads]) -> Count | None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.errors import MavcgError
 from mavcg.graph.counts import Dimension
 from tests.conftest import NO_SHRINKING, examples
 
@@ -147,6 +148,27 @@ def test_tiles_continue_in_the_next_row_where_weights_are_many(tmp_path: Path) -
     lengths = [(1, 3, 4), (2, 4, 5), (2, 12, 18), (3, 7, 9), (3, 5, 18)]
     bounds = {"batch": (1, 3), "height": (3, 12), "width": (4, 18)}
     assert_images(tmp_path, images(write, "batch", 3, "height", "width"), bounds, lengths, lengths[1:])
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("most", [41, 40])
+def test_every_second_row(tmp_path: Path, most: int) -> None:
+    """As detectors begin. At an even height the last row is followed by the next channel's first, so that a kernel of
+    the longest height would see all channels as one image; at an odd one it does not."""
+
+    def write(net: Images) -> None:
+        starts, ends, axes, steps = (net.constant(np.array(n)) for n in ([1, 0], [1 << 31] * 2, [2, 3], [2, 2]))
+        net.add("Slice", "x", starts, ends, axes, steps)
+        net.conv(4, 3, 3, pads=[1, 1, 1, 1])
+
+    bounds = {"height": (9, most), "width": (9, 41)}
+    lengths = [(9, 11), (most, 41), (12, 33), (17, 16)]
+    net = images(write, 1, 3, "height", "width")
+    if most % 2:
+        assert_images(tmp_path, net, bounds, lengths, lengths[2:])
+        return
+    with pytest.raises(MavcgError, match="follow each other at some lengths only"):
+        assert_images(tmp_path, net, bounds, lengths, [])
 
 
 PLANES: dict[str, Callable[[Images, Any], object]] = {
