@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I8, PTR, call_intrinsic, const
+from mavcg.kernels.builder.emit import I8, PTR, call_intrinsic, const, index_value
 
 TILE_REGISTERS, TILE_ROWS, ROW_BYTES = 8, 16, 64
 TILE_BYTES = TILE_ROWS * ROW_BYTES
@@ -75,9 +75,8 @@ def store_tile(b: ir.IRBuilder, number: int, pointer: ir.Value, step_bytes: ir.V
 
 
 def _move(b: ir.IRBuilder, name: str, number: int, pointer: ir.Value, step_bytes: ir.Value | int) -> None:
-    step = const(step_bytes) if isinstance(step_bytes, int) else step_bytes
     assert pointer.type == PTR
-    call_intrinsic(b, name, _VOID, const(number, I8), pointer, step)
+    call_intrinsic(b, name, _VOID, const(number, I8), pointer, index_value(step_bytes))
 
 
 def add_tile_products(b: ir.IRBuilder, instruction: str, sums: int, left: int, right: int) -> None:

@@ -32,7 +32,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_lanes, load_vector, store_lanes, store_vector
 from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum, nest_rows
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, one_less, times, value_of
 from mavcg.kernels.tensor.copies import relaid_steps
 from mavcg.kernels.tensor.gather import index_at
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
@@ -170,16 +170,16 @@ def emit_flat_index(module: ir.Module, spec: FlatIndexSpec, machine: Machine) ->
             if spec.from_end:
                 index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, length), index)
             outside = b.or_(outside, b.icmp_unsigned(">=", index, length), "outside")
-            last = const(given - 1) if isinstance(given, int) else b.sub(given, const(1))
-            inside = minimum(b, maximum(b, index, const(0)), last, "index_inside")
+            last = one_less(b, given)
+            inside = minimum(b, maximum(b, index, const(0)), value_of(last), "index_inside")
             flat = b.add(flat, times(b, inside, stride))
         store_vector(b, flat, address(b, out, scale_index(b, written, 8)))
         return (outside,)
 
     begin = b.mul(function.args[1], const(spec.row_positions))
-    positions: ir.Value = const(prod(each for each in nest.shape if isinstance(each, int)))
+    positions: ir.Value = const(prod(each for each in map(fixed_number, nest.shape) if each is not None))
     for each in nest.shape:
-        positions = positions if isinstance(each, int) else b.mul(positions, each)
+        positions = b.mul(positions, each) if fixed_number(each) is None else positions
     end = minimum(b, b.mul(function.args[2], const(spec.row_positions)), positions)
     (outside,) = for_range(b, begin, end, 1, (const(0, I1),), position, "position")
     with b.if_then(outside, likely=False):

@@ -31,7 +31,7 @@ from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, NestNumbers, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times, value_of
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
 from mavcg.kernels.tensor.reduce import combiner, partial_type
 from mavcg.kernels.tensor.terms import Reduction, total_of
@@ -152,11 +152,11 @@ def emit_softmax(module: ir.Module, spec: Softmax, machine: Machine) -> ir.Funct
 
 def _parts(b: ir.IRBuilder, length: Number, lanes: int, body: Callable[[Value, int], None], name: str) -> None:
     """Emit body(index, used lanes) for all vectors of a length; the rest one by one where a run sets the length."""
-    if isinstance(length, int):
-        whole = length // lanes * lanes
+    if (known := fixed_number(length)) is not None:
+        whole = known // lanes * lanes
         repeat(b, 0, whole, lambda i: body(i, lanes), name, lanes)
-        if length % lanes:
-            body(const(whole), length % lanes)
+        if known % lanes:
+            body(const(whole), known % lanes)
         return
     end = b.sub(length, b.urem(length, const(lanes)), name="whole")
     repeat(b, 0, end, lambda i: body(i, lanes), name, lanes)
@@ -166,7 +166,7 @@ def _parts(b: ir.IRBuilder, length: Number, lanes: int, body: Callable[[Value, i
 def _along_axis(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Value, scratch: Value) -> None:
     """Emit the softmax along a last axis, with partial sums as in a reduction along the last axis."""
     most, x_step, out_step = spec.axis
-    in_run = None if isinstance(axis.length, int) else NestNumbers((axis.length,), ((x_step,),))
+    in_run = NestNumbers((axis.length,), ((x_step,),)) if fixed_number(axis.length) is None else None
     dtype = spec.dtype
     inputs, results = _Elements(x, x_step, dtype), _Elements(out, out_step, dtype)
     exponentials = _Elements(scratch, 1, "f32") if spec.scratch_bytes else results

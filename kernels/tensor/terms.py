@@ -14,7 +14,7 @@ from mavcg.kernels.builder.emit import I32, TYPES, Values, address, const, for_r
 from mavcg.kernels.builder.lanes import load_lanes, shuffle
 from mavcg.kernels.builder.nest import Nest, NestNumbers
 from mavcg.kernels.builder.nest_loops import decode
-from mavcg.kernels.builder.run_numbers import times, value_of
+from mavcg.kernels.builder.run_numbers import fixed_number, times, value_of
 
 Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, Value, Value], Value]
@@ -143,12 +143,12 @@ def total_of(
         (value,) = walk(b, nest, size, pointer, (ir.Constant(partial, reduction.start),), next_term, known)
         return value
 
-    if nest.strides[0][-1] != 1 or (length < count and isinstance(in_run, int)):
+    if nest.strides[0][-1] != 1 or (length < count and fixed_number(in_run) is not None):
         return in_order()
     parts, starts = vector(typ, count), (ir.Constant(vector(partial, count), [reduction.start] * count),)
     outer = Nest(nest.shape[:-1] or (1,), ((nest.strides[0][:-1] or (0,)),))
     outer_numbers = NestNumbers(known.shape[:-1] or (1,), (known.strides[0][:-1] or (0,),))
-    if not isinstance(in_run, int):
+    if fixed_number(in_run) is None:
         with b.if_else(b.icmp_signed("<", in_run, const(count))) as (is_short, is_long):
             with is_short:
                 short, short_block = in_order(), b.block

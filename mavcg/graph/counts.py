@@ -95,7 +95,7 @@ Count: TypeAlias = int | Length | CountSum | CountProduct | CountQuotient | Coun
 
 def sum_of(*terms: Count) -> Count:
     """Return the sum of counts."""
-    flat = [inner for term in terms for inner in (term.terms if isinstance(term, CountSum) else (term,))]
+    flat = [inner for term in terms for inner in _terms(term)]
     constant = sum(term for term in flat if isinstance(term, int))
     others = [term for term in flat if is_symbolic(term)]
     kept = (*sorted(others, key=text_of), *([constant] if constant else []))
@@ -104,9 +104,7 @@ def sum_of(*terms: Count) -> Count:
 
 def product_of(*factors: Count) -> Count:
     """Return the product of counts, of which no int is negative."""
-    flat = [
-        inner for factor in factors for inner in (factor.factors if isinstance(factor, CountProduct) else (factor,))
-    ]
+    flat = [inner for factor in factors for inner in _factors(factor)]
     constant = prod(factor for factor in flat if isinstance(factor, int))
     others = sorted((factor for factor in flat if is_symbolic(factor)), key=text_of)
     kept = (*([constant] if constant != 1 else []), *others)
@@ -119,9 +117,8 @@ def quotient_of(count: Count, divisor: int) -> Count:
     """Return a count divided by a number of 1 or more, rounded down: (32 * n + 1) / 2 is 16 * n."""
     if isinstance(count, int):
         return count // divisor
-    *terms, last = count.terms if isinstance(count, CountSum) else (count,)
-    constant = last if isinstance(last, int) else 0
-    terms = terms if isinstance(last, int) else [*terms, last]
+    *terms, last = _terms(count)
+    constant, terms = (last, terms) if isinstance(last, int) else (0, [*terms, last])
     common = gcd(divisor, factor_of(count))
     if common > 1:  # the constant's remainder is less than what all others are multiples of
         parts = (product_of(factor_of(term) // common, *_others(term)) for term in terms)
@@ -148,10 +145,19 @@ def factor_of(count: Count) -> int:
     return 1
 
 
+def _terms(count: Count) -> tuple[Count, ...]:
+    """Return the terms of a count; one that is no sum is its only term."""
+    return count.terms if isinstance(count, CountSum) else (count,)
+
+
+def _factors(count: Count) -> tuple[Count, ...]:
+    """Return the factors of a count; one that is no product is its only factor."""
+    return count.factors if isinstance(count, CountProduct) else (count,)
+
+
 def _others(count: Count) -> tuple[Count, ...]:
     """Return the factors of a count that are no ints."""
-    factors = count.factors if isinstance(count, CountProduct) else (count,)
-    return tuple(factor for factor in factors if not isinstance(factor, int))
+    return tuple(factor for factor in _factors(count) if is_symbolic(factor))
 
 
 def is_symbolic(count: Count) -> bool:
