@@ -216,7 +216,7 @@ def _check_bounded(options: ModelOptions, selection: SelectionOptions) -> None:
         "--max-size": selection.max_size,
         "--max-arena": selection.max_arena,
         "--depth-first": selection.depth_first if selection.depth_first == ON else None,
-        "--precision": options.precision if options.precision != F32 else None,
+        "--precision": options.precision if options.precision == AUTO_PRECISION else None,
         "--weights": options.stored_weights,
         "--calibrate": options.calibrate,
     }

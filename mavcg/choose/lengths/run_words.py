@@ -13,7 +13,7 @@ from types import MappingProxyType
 from mavcg.choose.lengths.run_views import RunView
 from mavcg.choose.lengths.samples import Lengths, fit_count
 from mavcg.choose.lowering.lower import LoweredStep
-from mavcg.graph.counts import Count, Dimension, is_symbolic, product_of, quotient_of, sum_of, value_at
+from mavcg.graph.counts import Count, Dimension, bounds_of, is_symbolic, product_of, quotient_of, sum_of, value_at
 from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.builder.nest import NestKernel, collapse
 from mavcg.kernels.builder.run_numbers import PLACE
@@ -160,7 +160,7 @@ def merge_by_words(
         return None
     if kind not in _TAKES_NOTHING and any(_can_be_nothing(*each, dimensions) for each in read.items()):
         return None
-    if "x.strides.1" in read and not _has_free_tap_rows(longest):
+    if "x.strides.1" in read and not _has_free_tap_rows(longest, views[0] if views else None, dimensions):
         return None
     if isinstance(longest, Softmax) and longest.line == 1 and not read.keys().isdisjoint(("axis.1", "axis.2")):
         return None
@@ -181,16 +181,19 @@ def _can_be_nothing(path: str, count: Count, dimensions: Sequence[Dimension]) ->
     return not free and not value_at(count, least)
 
 
-def _has_free_tap_rows(spec: KernelSpec) -> bool:
-    """Return True if a window's rows of taps may lie anywhere, with the same sums: f16 ones are cut where rows follow
-    each other, if they do."""
+def _has_free_tap_rows(spec: KernelSpec, image: RunView | None, dimensions: Sequence[Dimension]) -> bool:
+    """Return True if a window's rows of taps may lie anywhere, with the same sums.
+
+    Sums of f16 are cut otherwise where a row of taps continues the one before it, as in images that are as wide as the
+    window: so no image may be. image: place of the first operand.
+    """
     match spec:
         case EightBitConvolution():
             return spec.free_tap_rows
         case ConvTranspose2d():
             return spec.packed
-        case Conv2d(x=View(dtype="f16")):
-            return spec.kernel[0] == 1
+        case Conv2d(x=View(dtype="f16"), kernel=(height, width), dilation=(down, right)) if height > 1:
+            return image is not None and down * bounds_of(image.shape[2], dimensions)[0] > right * width
     return True
 
 

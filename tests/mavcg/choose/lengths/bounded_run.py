@@ -1,6 +1,6 @@
 """Runs lowered graphs on this machine, compiled in memory: all rows of their steps, or the first ones."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,12 @@ def read(path: Path, shapes: Shapes, dimensions: Dimensions, lengths: Mapping[st
     return import_tflite(path, given) if path.suffix == ".tflite" else import_onnx(path, given)
 
 
-def lowered_for_lengths(path: Path, shapes: Shapes, dimensions: Dimensions) -> LoweredGraph:
+def lowered_for_lengths(
+    path: Path, shapes: Shapes, dimensions: Dimensions, rewritten: Callable[[Graph], Graph] = optimised
+) -> LoweredGraph:
     """Return what a build makes of a file: its graphs for several lengths are compared, rewritten and lowered."""
     sampled = sampled_graphs(lambda lengths: read(path, shapes, dimensions, lengths), all_of(dimensions))
-    most, *others = map(optimised, sampled.graphs)
+    most, *others = map(rewritten, sampled.graphs)
     return lower_any_length([order_nodes(most).graph, *others], sampled, packing())
 
 
@@ -143,17 +145,20 @@ def results_of_lengths(
     dimensions: Dimensions,
     inputs: Mapping[Any, Mapping[str, Array]],
     same_bits: Collection[Lengths],
+    rewritten: Callable[[Graph], Graph] = optimised,
+    machine: Machine | None = None,
 ) -> dict[Any, tuple[list[bytes], list[bytes]]]:
     """(outputs by the kernels for all lengths, outputs by the kernels of fixed lengths) by Lengths.
 
     inputs: of each Lengths. same_bits: those for which there are kernels of their own; others have no second list.
+    rewritten: what passes make of a graph. machine: None for this one.
     """
-    machine, free = host_machines()[0], lowered_for_lengths(path, shapes, dimensions)
+    machine, free = machine or host_machines()[0], lowered_for_lengths(path, shapes, dimensions, rewritten)
     compiled = compiled_for(free, machine)
     results = {}
     for key, arrays in inputs.items():
         lengths = by_name(key, dimensions)
-        graph = optimised(read(path, shapes, dimensions, lengths))
+        graph = rewritten(read(path, shapes, dimensions, lengths))
         sizes = {name: graph.types[name].bytes for name in free.graph.outputs}
         rows = first_rows(free, lengths)
         results[key] = run_rows(free, compiled, arrays, sizes, rows, lengths), list[bytes]()
