@@ -71,9 +71,14 @@ def known_rows(record: Path) -> tuple[Rows, AbstractSet[tuple[str, str]]]:
 
 
 def write_rows(rows: Rows, tried: AbstractSet[tuple[str, str]]) -> Path:
-    """Write the record of all rows, with the date and commit of the oldest: no figure of it is older."""
+    """Write the record of all rows, with the date and commit of the oldest: no figure of it is older.
+
+    tried: those of this machine; with others among the rows, the record is of several.
+    """
     oldest = min(rows.values(), key=lambda row: row.date)
     head = facts("measured", "bench.corpus") | {"date": f"{oldest.date} 00:00 UTC", "commit": oldest.commit}
+    if rows.keys() - tried:
+        head["machine"] = {**head["machine"], "processor": "several"}
     return write("corpus", head | {"rows": [asdict(row) for row in rows.values()], "tried": sorted(tried)})
 
 

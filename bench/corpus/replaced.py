@@ -13,12 +13,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
-from mavcg.files.child_python import commands_folder
-from mavcg.files.scratch import scratch_folder
-from mavcg.program.sources.compile_commands import CompileUnit, read_command
-from mavcg.program.unversioned_outputs import several_units
+# mavcg is imported for the few objects that it makes: its import takes longer than most files take to compile.
+if TYPE_CHECKING:
+    from mavcg.program.sources.compile_commands import CompileUnit
 
 
 def main(command: Sequence[str]) -> int:
@@ -26,17 +26,29 @@ def main(command: Sequence[str]) -> int:
     if command[:1] == ["--ir"]:
         return _replace_in_archive(*map(Path, command[1:]))
     status = subprocess.run(command).returncode
-    unit = read_command(command, Path.cwd()) if not status else None
-    units = [unit] if isinstance(unit, CompileUnit) else [] if status else several_units(command, Path.cwd())
-    folder = Path(os.environ["CORPUS_FOLDER"]).resolve()
     listed = Path(os.environ["CORPUS_OBJECTS"]).read_text(encoding="utf-8").splitlines()
-    for unit in units:
+    # An object is named by the command, or after its source.
+    if status or not {PurePath(path).stem for path in listed} & {PurePath(word).stem for word in command}:
+        return status
+    return _replace_listed(command, listed)
+
+
+def _replace_listed(command: Sequence[str], listed: Sequence[str]) -> int:
+    """Make those of a command's objects that are listed. Returns: the exit status."""
+    from mavcg.program.sources.compile_commands import CompileUnit, read_command
+    from mavcg.program.unversioned_outputs import several_units
+
+    one, status = read_command(command, Path.cwd()), 0
+    folder = Path(os.environ["CORPUS_FOLDER"]).resolve()
+    for unit in [one] if isinstance(one, CompileUnit) else several_units(command, Path.cwd()):
         if unit.output and unit.output.is_file() and os.path.relpath(unit.output.resolve(), folder) in listed:
             status = status or _replace(unit, unit.output.resolve())
     return status
 
 
-def _replace(unit: CompileUnit, output: Path) -> int:
+def _replace(unit: "CompileUnit", output: Path) -> int:
+    from mavcg.files.scratch import scratch_folder
+
     with scratch_folder("corpus") as scratch:
         entry = {"directory": str(unit.directory), "file": str(unit.source), "arguments": list(unit.arguments)}
         commands = scratch / "compile_commands.json"
@@ -46,6 +58,9 @@ def _replace(unit: CompileUnit, output: Path) -> int:
 
 def _build(inputs: Sequence[str], output: Path) -> int:
     """Build an object of these inputs. Returns: the exit status; the object stays as it is where that is not 0."""
+    from mavcg.files.child_python import commands_folder
+    from mavcg.files.scratch import scratch_folder
+
     with scratch_folder("corpus") as scratch:
         made = scratch / "made.o"
         command = [str(commands_folder() / "mavcg"), "build", os.environ["MAVCG_CONFIG"], *inputs, "-o", str(made)]
@@ -57,6 +72,8 @@ def _build(inputs: Sequence[str], output: Path) -> int:
 
 def _replace_in_archive(bitcode: Path, output: Path, archive: Path) -> int:
     """Make the object and put it into the archive. Returns: the exit status."""
+    from mavcg.files.scratch import scratch_folder
+
     if status := _build(("--ir", str(bitcode.resolve())), output):
         return status
     listed = subprocess.run(["ar", "t", str(archive)], check=True, capture_output=True, text=True).stdout.split()

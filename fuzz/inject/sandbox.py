@@ -127,6 +127,8 @@ class Sandbox:
         os.dup2(os.open(self.said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.chdir(self.work)
         os.environ |= {"TMPDIR": str(self.tmp), "MAVCG_CACHE": str(self.cache), "HOME": str(self.folder)}
+        # Of a program that is in the fifth folder, the first four tries fail without a plan.
+        os.environ["PATH"] = str(Path(shutil.which("gcc") or "/usr/bin/gcc").parent)
         os.environ |= {name: self.words(value) for name, value in self.scenario.environment.items()}
         tempfile.tempdir = None
         self.scenario.stand_in()
