@@ -82,7 +82,7 @@ def blas_tables_text(
 def _fields(b: BlasBlocks) -> tuple[int, ...]:
     """Return the fields of struct blas_blocks (csrc/blas.h)."""
     given = PRODUCT_TYPES[b.dtype].given_bytes
-    shape = b.lanes, b.narrow_rows, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns, b.tall_rows
+    shape = b.lanes, b.narrow_rows, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns, b.tall_rows, b.wide_columns
     return b.item_bytes, given, b.packed_bytes, b.step_terms, *shape
 
 

@@ -80,7 +80,8 @@ class ProductTile:
     @property
     def symbol(self) -> str:
         """The function's name, without a version."""
-        return f"mavcg_product_{self.dtype}_{self.rows}x{self.columns}_{self.form}"
+        form = f"{self.form}_prefetched" if self.prefetched_terms else self.form
+        return f"mavcg_product_{self.dtype}_{self.rows}x{self.columns}_{form}"
 
     @property
     def sums(self) -> str:

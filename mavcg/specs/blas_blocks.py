@@ -63,7 +63,9 @@ class BlasBlocks:
     the bits of the result depend. mc, nc: rows and columns of a block of C. dot_columns: maximum columns of C for which
     a product of a transposed A with many terms is computed as dot products without packing. tall_units: size, in lanes,
     of the rows of the tall register tile, for at most TALL_COLUMNS columns and an unpacked A; 0: there is none.
-    step_terms: terms that one packed element holds: 2 if bf16 is multiplied in pairs, MATRIX_TERMS in matrices, else 1.
+    wide_columns: maximum columns of the wide register tiles, of at most `lanes` rows and an unpacked B; 0: there are
+    none. step_terms: terms that one packed element holds: 2 if bf16 is multiplied in pairs, MATRIX_TERMS in matrices,
+    else 1.
     """
 
     dtype: str
@@ -75,6 +77,7 @@ class BlasBlocks:
     nc: int
     dot_columns: int
     tall_units: int = 0
+    wide_columns: int = 0
     step_terms: int = 1
 
     @property

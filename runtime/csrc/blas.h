@@ -50,7 +50,7 @@ typedef void blas_dot_products(int64_t steps, int64_t tails, int64_t a_columns, 
  * them (packed_item). step_terms: terms in a packed element: 1, 2 or 4. */
 struct blas_blocks {
     int64_t item, given_item, packed_item, step_terms, lanes, narrow_rows, rows, columns, kc, mc, nc, dot_columns,
-        tall_rows;
+        tall_rows, wide_columns;
 };
 
 /* How a register tile reads A and B (kernels/blas/product_tile.py). FORM_PACKED: both from packed panels. FORM_TERMS,

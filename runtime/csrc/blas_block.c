@@ -40,8 +40,9 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
     const enum blas_form form = packed ? FORM_PACKED : adjacent ? FORM_COLUMNS : FORM_TERMS;
     blas_tile *const *tiles = tiles_of(p->type);
     const uint64_t mode = begin_groups(p->type);
-    for (int64_t j = first_column; j < last_column; j += blocks->columns) {
-        int64_t columns = least(last_column - j, blocks->columns);
+    const int64_t most = block->b_panels ? blocks->columns : most_columns(blocks, last_row - first_row);
+    for (int64_t columns, j = first_column; j < last_column; j += columns) {
+        columns = block->b_panels ? least(last_column - j, most) : columns_of_tile(most, last_column - j);
         const char *b_first = b.from + j * b.line_stride;
         char *c = p->c + (block->column + j) * p->c_stride + block->row * item;
         if (block->b_panels) {
@@ -61,8 +62,8 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
                 a_first = block->a_panels + i * panel_bytes;
                 steps.a_step = units_of(blocks, rows) * blocks->lanes * item;
             }
-            tiles_of_rows(tiles, blocks, form, rows)[columns](steps_of_sum, a_first, b_first, c + i * item, &steps,
-                                                              last_rows_of(blocks, rows));
+            tile_of(tiles, blocks, form, rows, columns)(steps_of_sum, a_first, b_first, c + i * item, &steps,
+                                                        last_rows_of(blocks, rows));
         }
     }
     end_groups(p->type, mode);

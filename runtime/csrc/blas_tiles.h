@@ -62,11 +62,27 @@ BLAS_INLINE blas_tile *const *tall_tiles(blas_tile *const *tiles, const struct b
     return tiles + (int64_t)FORMS * heights * blocks->columns - 1;
 }
 
-/* Return the number of columns of the next tile. The last two tiles are about equally wide, since a tile of few columns
- * is bound by the latency of its sums. */
-BLAS_INLINE int64_t columns_of_tile(const struct blas_blocks *blocks, int64_t left) {
-    if (left <= blocks->columns) return left;
-    return left < 2 * blocks->columns ? (left + 1) >> 1 : blocks->columns;
+/* Return the maximum number of columns of register tiles of so many rows where B is not packed: few rows have wide tiles,
+ * as a tile of one vector of rows and few columns is bound by the latency of its sums. */
+BLAS_INLINE int64_t most_columns(const struct blas_blocks *blocks, int64_t rows) {
+    return rows <= blocks->lanes && blocks->wide_columns ? blocks->wide_columns : blocks->columns;
+}
+
+/* Return the register tile for a form with an unpacked B, so many rows and at most most_columns columns. */
+BLAS_INLINE blas_tile *tile_of(blas_tile *const *tiles, const struct blas_blocks *blocks, enum blas_form form,
+                               int64_t rows, int64_t columns) {
+    if (columns <= blocks->columns) return tiles_of_rows(tiles, blocks, form, rows)[columns];
+    const int64_t narrow = blocks->narrow_rows > 0, row = (form - FORM_TERMS) * (1 + narrow);
+    const int64_t height = narrow && rows > blocks->narrow_rows, more = blocks->wide_columns - blocks->columns;
+    blas_tile *const *wide = tall_tiles(tiles, blocks) + 1 + (blocks->tall_rows ? TALL_COLUMNS : 0);
+    return wide[(row + height) * more + columns - blocks->columns - 1];
+}
+
+/* Return the number of columns of the next tile of at most `most`. The last two tiles are about equally wide, since a
+ * tile of few columns is bound by the latency of its sums. */
+BLAS_INLINE int64_t columns_of_tile(int64_t most, int64_t left) {
+    if (left <= most) return left;
+    return left < 2 * most ? (left + 1) >> 1 : most;
 }
 
 /* True for a product so small that it has one block of terms and is not shared among threads. */
@@ -89,13 +105,14 @@ BLAS_INLINE void multiply_small(enum blas_type type, bool b_transposed, int64_t 
     const int64_t b_term = b_transposed ? b_stride : item, b_column = b_transposed ? item : b_stride;
     const enum blas_form form = b_transposed ? FORM_COLUMNS : FORM_TERMS;
     const struct blas_steps steps = {a_stride, b_term, b_column, c_stride, alpha, beta};
+    const int64_t most = most_columns(blocks, m);
     blas_tile *const *tiles = tiles_of(type);
     for (int64_t columns;; b += columns * b_column, c += columns * c_stride) {
-        columns = columns_of_tile(blocks, n);
+        columns = columns_of_tile(most, n);
         for (int64_t i = 0; i < m; i += blocks->rows) {
             const int64_t rows = least(m - i, blocks->rows);
-            tiles_of_rows(tiles, blocks, form, rows)[columns](k, a + i * item, b, c + i * item, &steps,
-                                                              last_rows_of(blocks, rows));
+            tile_of(tiles, blocks, form, rows, columns)(k, a + i * item, b, c + i * item, &steps,
+                                                        last_rows_of(blocks, rows));
         }
         n -= columns;
         if (!n) return; /* before a step over the last column: a single one may have any stride */

@@ -13,7 +13,7 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.loop_shape import by_lane
-from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM
+from mavcg.kernels.gemm.register_tile import NEARLY, SPARE_OF_LLVM
 from mavcg.specs.blas_blocks import ITEM_BYTES, MATRIX_TERMS, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 
@@ -21,17 +21,23 @@ MOST_COLUMNS, MOST_UNITS = 16, 8
 # Free registers of an in-order core's tile: with four, LLVM moves and spills sums. By the model of a Cortex-A55, 2 x 12
 # vectors by columns do 7.8 of 8 FLOP a cycle once rescheduled, 2 x 13 and 4 x 6 5.4 and 4.7.
 SPARE_IN_ORDER = 5
+FEW_REGISTERS = 16
+SUMS_IN_FLIGHT = 8  # that hide the latency of a multiply-add: 4 cycles on two pipes
 # A panel of B stays in level 1 only if one of A fits beside it: with longer panels, whose ends cost less, products of
 # 512 and 1000 were 4 (f32) and 9 percent (f64) slower on a core with 48 KiB and 64-byte vectors. Where level 1 is so
 # small that both leave only short panels, B's alone counts and A streams from level 2: on a Zen 4 with 32 KiB, f32 and
-# f64 products of 1000 were 2 to 7 percent faster so, and 64 x 4000 x 256 in f64 by a third.
+# f64 products of 1000 were 2 to 7 percent faster so, and 64 x 4000 x 256 in f64 by a third. A panel of A that is much
+# larger than B's streams as well: with tiles of 4 x 6 vectors an Emerald Rapids, of 48 KiB, multiplies 64 x 2000 x 512
+# in f64 at 66 GFLOP/s with 256 terms, 55 with the 96 of which both fit; f32 shows no difference up to 256.
 FEW_VECTORS = 512  # of level 1
+STREAMED_RATIO, STREAMED_TERMS = 4, 256  # rows over columns of such a tile; its terms
 A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5  # of level 2, which a block of A shares with panels of B; of the last level
 MOST_STREAMED_TERMS, MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 384, 512, 4096, 512
 TERMS_UNIT = 32
-# Columns up to which dot products are not slower than packed panels: on a Zen 4 with AVX-512 up to 96 (300 x 96 x 1000;
-# f64 is 1.4 times as fast for 96 x 96 x 8000). Where a load feeds fewer multiply-adds, only up to 16.
-MANY_DOT_COLUMNS, FEW_DOT_COLUMNS = 96, 16
+# Columns up to which dot products are not slower than packed panels: on an Emerald Rapids with AVX-512 16 columns are
+# 1.1 to 2 times as fast, 32 even, 64 and 96 by up to two thirds slower. Where a load feeds fewer multiply-adds, only up
+# to 16. For f64 on a Zen 4, 96 x 96 x 8000 was 1.4 times as fast, but its packed panels had tiles of 1 x 16 vectors.
+MANY_DOT_COLUMNS, FEW_DOT_COLUMNS = 32, 16
 # Rows of the tile for few columns, in units: several adjacent cache lines of each column of A, because A is read only
 # once, from a distant memory level.
 TALL_UNITS = 4
@@ -58,12 +64,7 @@ def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mappi
         return replace(of_sums, dtype=dtype, kc=kc, dot_columns=0, step_terms=step_terms)
     item = ITEM_BYTES[dtype]
     lanes = max(core.machine.vector_bytes for core in cores.values()) // item
-    units, columns = min(
-        _tiles(cores[label].machine for label in named),
-        key=lambda tile: sum(
-            max(1, together.get(label, 1)) * _cycles(cores[label], item, lanes, *tile) for label in named
-        ),
-    )
+    units, columns = _register_tile([(cores[label], max(1, together.get(label, 1))) for label in named], item, lanes)
     rows = units * lanes
     kc = min(_most_terms(cores[label], item, lanes, units, columns) for label in named)
     kc = max(TERMS_UNIT, kc // TERMS_UNIT * TERMS_UNIT)
@@ -74,10 +75,11 @@ def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mappi
     mc, nc = max(rows, mc // rows * rows), nc // columns * columns
     tall = (
         TALL_UNITS
-        if units < TALL_UNITS and all(_fits_tall(cores[label].machine, item, lanes) for label in named)
+        if units <= TALL_UNITS and all(_fits_tall(cores[label].machine, item, lanes) for label in named)
         else 0
     )
-    return BlasBlocks(dtype, lanes, units, columns, kc, mc, nc, dots, tall)
+    wide = min(MOST_COLUMNS, min(_most_columns(cores[label].machine) for label in named))
+    return BlasBlocks(dtype, lanes, units, columns, kc, mc, nc, dots, tall, wide if columns < SUMS_IN_FLIGHT else 0)
 
 
 def blas_core_speeds(blocks: BlasBlocks, cores: Mapping[str, CoreModel]) -> dict[str, int]:
@@ -101,6 +103,36 @@ def _dot_columns(machine: Machine, columns: int) -> int:
 
 def _last_level(core: CoreModel) -> int:
     return core.levels[-1].shared_bytes
+
+
+def _register_tile(cores: Sequence[tuple[CoreModel, int]], item: int, lanes: int) -> tuple[int, int]:
+    """Return the (units, columns) of the fewest cycles; of those that are nearly as fast, what loads least.
+
+    cores: with the number of each that work together. A tile that loads less leaves room for what the model leaves out:
+    on an Emerald Rapids with 32 vectors, products of 384 in f32 reach 137 GFLOP/s with 4 x 6 vectors by columns, 125
+    with 2 x 12, 116 with 1 x 16 (OpenBLAS 127). With 16 registers all tiles that fit load about as much.
+    """
+    cycles = {
+        tile: sum(count * _cycles(core, item, lanes, *tile) for core, count in cores)
+        for tile in _tiles([core.machine for core, _ in cores])
+    }
+    fewest = min(cycles.values())
+    machines = [core.machine for core, _ in cores if core.machine.vector_registers > FEW_REGISTERS]
+    return min(
+        (tile for tile in cycles if cycles[tile] <= NEARLY * fewest),
+        key=lambda tile: (sum(_loads(machine, item, lanes, *tile) for machine in machines), cycles[tile]),
+    )
+
+
+def _loads(machine: Machine, item: int, lanes: int, units: int, columns: int) -> float:
+    """Return the loads of a multiply-add of a core's passes over the tile."""
+    high, wide = pass_shape(machine, units * lanes * item // machine.vector_bytes, columns)
+    return (high + (wide / 4 if by_lane(machine) else wide)) / (high * wide)
+
+
+def _most_columns(machine: Machine) -> int:
+    """Return the most columns of a tile of one vector of rows whose sums fit the registers."""
+    return max(columns for columns in range(1, machine.vector_registers) if _fits(machine, 1, columns))
 
 
 def _tiles(machines: Iterator[Machine] | Sequence[Machine]) -> list[tuple[int, int]]:
@@ -132,6 +164,8 @@ def _most_terms(core: CoreModel, item: int, lanes: int, units: int, columns: int
     budget = int(l1_budget(core))
     if budget < FEW_VECTORS * core.machine.vector_bytes:
         return min(MOST_STREAMED_TERMS, budget // (columns * item))
+    if units * lanes > STREAMED_RATIO * columns:
+        return min(STREAMED_TERMS, budget // (columns * item))
     return min(MOST_TERMS, budget // ((units * lanes + columns) * item))
 
 

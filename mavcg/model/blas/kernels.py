@@ -14,7 +14,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
-from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, PACKED, ProductTile
+from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, PACKED, TERMS, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.module_text import add_core_attributes
@@ -37,8 +37,9 @@ Function = ProductTile | VectorProduct | DotProducts
 def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
     """Return the register tiles of a type, in the order of the table in C.
 
-    The order is by form, by narrow or number of units, and by number of columns; tall tiles follow, by columns. A type
-    that is converted when it is packed has the tiles of its sums; pairs of bf16 have packed tiles only.
+    The order is by form, by narrow or number of units, and by number of columns; tall tiles follow, by columns, then
+    wide ones, by form, narrow or not, and columns. A type that is converted when it is packed has the tiles of its
+    sums; pairs of bf16 have packed tiles only.
     """
     pairs = blocks.step_terms > 1
     dtype = blocks.dtype if pairs else PRODUCT_TYPES[blocks.dtype].sums
@@ -54,7 +55,13 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
         ProductTile(dtype, blocks.lanes, blocks.tall_units, columns, COLUMNS, prefetched_terms=PREFETCHED_TERMS)
         for columns in range(1, TALL_COLUMNS + 1)
     ]
-    return (*regular, *(tall if blocks.tall_units and not pairs else ()))
+    wide = [
+        ProductTile(dtype, blocks.lanes, 1, columns, form, narrow)
+        for form in (TERMS, COLUMNS)
+        for narrow in ((True, False) if blocks.narrow_rows else (False,))
+        for columns in range(blocks.columns + 1, blocks.wide_columns + 1)
+    ]
+    return (*regular, *(tall if blocks.tall_units and not pairs else ()), *(() if pairs else wide))
 
 
 def compile_kernels(
