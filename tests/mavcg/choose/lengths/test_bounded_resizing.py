@@ -59,14 +59,14 @@ def pyramid_of_features(net: Images, **attributes: Any) -> None:
 
 
 @pytest.mark.parametrize("attributes", MODES, ids=lambda each: " ".join(each.values()))
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_features_of_another_level(tmp_path: Path, attributes: dict[str, Any]) -> None:
     net = images(lambda net: pyramid_of_features(net, **attributes), 1, 3, "height", "width")
     assert_images(tmp_path, net, SMALL, LENGTHS, LENGTHS[1:4])
 
 
 @pytest.mark.parametrize("attributes", MODES, ids=lambda each: " ".join(each.values()))
-@pytest.mark.sample(1)
+@pytest.mark.long
 def test_maps_of_the_size_of_the_image(tmp_path: Path, attributes: dict[str, Any]) -> None:
     """A head of a segmentation network: the factor is 8 or nearly 8."""
 
@@ -97,6 +97,7 @@ def test_corners_are_aligned(tmp_path: Path, factor: float, mode: str) -> None:
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 4, 40), lengths, (5, 8, 38, 39))
 
 
+@pytest.mark.long
 def test_a_fixed_size(tmp_path: Path) -> None:
     """Images of any height and width become those of one."""
 

@@ -26,7 +26,7 @@ SAME = ("SAME_UPPER", "SAME_LOWER")
 
 @pytest.mark.parametrize("mode", SAME)
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (2, 2), (5, 3), (2, 3), (7, 2)])
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 def test_convolutions_over_time(tmp_path: Path, mode: str, kernel: int, stride: int) -> None:
     """Of a reach of more, as many and fewer elements than the stride, at lengths of all remainders."""
     net = Images(1, 3, None)
@@ -51,7 +51,7 @@ def mobile(net: Images, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", SAME)
-@pytest.mark.sample(1)
+@pytest.mark.long
 def test_networks_of_images(tmp_path: Path, mode: str) -> None:
     bounds = {"height": (9, 40), "width": (9, 41)}
     lengths = [(9, 9), (10, 13), (40, 41), (39, 10), (16, 33), (17, 16), (9, 40)]
