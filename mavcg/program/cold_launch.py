@@ -150,11 +150,21 @@ def _add_dependencies(path: str, files: "Sequence[str]") -> bool:
         text = file.read()
     extended = with_dependencies(text, files)
     if extended != text:
-        made = f"{path}.{os.urandom(8).hex()}.part"
-        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb") as out:
-            out.write(extended.encode("utf-8", "surrogateescape"))
-        os.replace(made, path)
+        replace_file(path, extended.encode("utf-8", "surrogateescape"), 0o666)
     return True
+
+
+def replace_file(path: str, content: bytes, mode: int) -> None:
+    """Write a file beside a path and rename it to that. Raises: OSError; nothing is left beside it then."""
+    made = f"{path}.{os.urandom(8).hex()}.part"
+    try:
+        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as out:
+            out.write(content)
+        os.replace(made, path)
+    except OSError:
+        if os.path.exists(made):
+            os.unlink(made)
+        raise
 
 
 def with_dependencies(text: str, names: "Iterable[str]") -> str:
@@ -189,10 +199,7 @@ def write_note(config: str, profile: str, files: "Sequence[str]", words: "Iterab
     folder = os.path.dirname(path)
     try:
         os.makedirs(folder, 0o700, exist_ok=True)
-        made = f"{path}.{os.urandom(8).hex()}"
-        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as out:
-            out.write(content)
-        os.replace(made, path)
+        replace_file(path, content, 0o600)
     except OSError:
         return
 

@@ -11,7 +11,14 @@ The program of `mavcg launch --program` reads the entries too (csrc/kept_object.
 
 import os
 
-from mavcg.program.cold_launch import ColdCommand, add_dependencies_of, cache_root, config_path, read_own
+from mavcg.program.cold_launch import (
+    ColdCommand,
+    add_dependencies_of,
+    cache_root,
+    config_path,
+    read_own,
+    replace_file,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,14 +108,10 @@ def find_object(key: str) -> KeptObject | None:
 def put_object(kept: KeptObject, compiled: ColdCommand, config: str | None) -> bool:
     """Put an object in place of the compiler's, and complete the dependency file; return False on failure."""
     output = os.path.realpath(compiled.output)
-    made = f"{output}.{os.urandom(8).hex()}.part"
     try:
         if not add_dependencies_of(compiled, config):
             return False
-        mode = os.stat(output).st_mode & 0o777
-        with open(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as out:
-            out.write(kept.content)
-        os.replace(made, output)
+        replace_file(output, kept.content, os.stat(output).st_mode & 0o777)
     except OSError:
         return False
     return True

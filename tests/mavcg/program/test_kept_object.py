@@ -1,10 +1,12 @@
 """An object with versions is used again only where nothing that it was made from has changed; by Python and by C."""
 
+import errno
 import hashlib
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -224,3 +226,14 @@ def test_a_file_that_is_compiled_again_gets_the_same_object(
     assert ended.status == 0 and "from the cache" not in ended.stderr and (here / "a.o").read_bytes() != seen[0][0]
     # gcc compiles it once from now on, and with -MMD names only some of the files that it reads.
     assert ("from the cache" in compile_it().stderr) == ("-MMD" not in flags)
+
+
+def test_an_object_that_cannot_be_put_in_place_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(folder)
+    kept, compiled = find_object(key()), plain_command(COMMAND)
+    assert kept and compiled
+    monkeypatch.setattr(os, "replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    before = sorted(folder.iterdir())
+
+    assert not put_object(kept, compiled, str(folder / "mavcg.toml"))
+    assert sorted(folder.iterdir()) == before and (folder / "a.o").read_bytes() == b"plain dot"
