@@ -1,26 +1,10 @@
 """Windows and filters of convolutions and pooling, for the handlers of all formats."""
 
-from collections.abc import Sequence
-
 from mavcg.importers.call import NodeCall
 from mavcg.importers.value import Value
 
 LARGEST_STEP = 1 << 24  # maximum of a window, a stride or a pad
 LARGEST_WINDOW = 1 << 28  # maximum of window positions times window size along one axis; no CNN has more
-
-
-def same_pads(
-    image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the pads (before, after) along each dimension for ceil(length / stride) windows.
-
-    An odd total has its larger part after.
-    """
-    totals = [
-        max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
-        for n, k, s, d in zip(image, kernel, stride, dilation, strict=True)
-    ]
-    return tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
 
 
 def transposed_filter(call: NodeCall, w: Value, groups: int) -> Value:

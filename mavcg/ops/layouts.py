@@ -10,6 +10,10 @@ from mavcg.ops.elementwise import check_activation
 from mavcg.ops.op import ANY, FLOATS, Attr, Operator, TypedNode
 from mavcg.ops.spatial import ACT
 
+# Distance from the middle of two elements, in elements, that counts as the middle for the nearest one; measured in
+# onnxruntime. Tables at import and in a run round alike by it.
+HALFWAY = 1e-6
+
 
 def _concat(case: TypedNode) -> tuple[TensorType, ...]:
     parts = [t for t in case.types if t is not None]
@@ -139,7 +143,7 @@ def _resample(case: TypedNode) -> tuple[TensorType, ...]:
 
 _AXIS = Attr("int")
 # The rule by which tables of indices and weights follow from the lengths of the axis before and after; "" for others.
-# Names: choose/lengths/resample_tables.py.
+# Names: passes/graph/resize_tables.py.
 _RULE = Attr("str", "")
 _ENTRIES = Attr("ints")
 _SHAPE = (

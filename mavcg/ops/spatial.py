@@ -1,6 +1,6 @@
 """Operators with windows on images [N, H, W, C]: convolutions and pooling."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -34,6 +34,20 @@ def window_counts(case: TypedNode, kernel: tuple[int, ...], lengths: tuple[int, 
         if counts[-1] > MOST_WINDOWS:
             raise case.fail(f"{counts[-1]} windows along one axis; supported: at most {MOST_WINDOWS}")
     return counts[0], counts[1]
+
+
+def same_pads(
+    image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the pads (before, after) along each dimension for ceil(length / stride) windows.
+
+    An odd total has its larger part after.
+    """
+    totals = [
+        max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+        for n, k, s, d in zip(image, kernel, stride, dilation, strict=True)
+    ]
+    return tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
 
 
 def _filter(case: TypedNode) -> tuple[TensorType, TensorType]:

@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import chain, combinations
 from math import gcd
 
-from mavcg.choose.lengths.resample_tables import has_rule
 from mavcg.choose.lengths.samples import AxisCounts, Refusal, ShapeSample, index_count, lengths_text
 from mavcg.choose.lengths.window_pads import CONVOLUTIONS, PADS, POOLS, axis_pads, reach_of
 from mavcg.graph import Graph, Node, TensorType
@@ -27,6 +26,7 @@ from mavcg.graph.counts import (
     sum_of,
     value_at,
 )
+from mavcg.passes.graph.resize_tables import has_rule
 
 _MOST_REMAINDERS = 8  # of longer strides only a few are read: pads are constant there
 

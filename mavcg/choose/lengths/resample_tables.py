@@ -1,30 +1,21 @@
 """Tables of a Resize whose factor follows from the lengths, as operators on the lengths of its axis before and after.
 
-A file's tables are those of one length. Where an operator resizes to a size, or aligns corners, its importer says by
-which rule they are made (the attribute `rule`), and a run computes them: operation by operation as the importers do, so
-that they have the bits of a library of that length. Where the factor is the same whole number at all lengths, the
-table of the longest length begins with those of the others.
+A file's tables are those of one length. Where an operator resizes to a size, or aligns corners, a run computes them by
+the rule that its importer names (passes/graph/resize_tables.py). Where the factor is the same whole number at all
+lengths, the table of the longest length begins with those of the others.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
-
-import numpy as np
+from typing import Any
 
 from mavcg.choose.lengths.length_numbers import length_input
 from mavcg.choose.lengths.samples import AxisCounts, Lengths, Refusal
 from mavcg.graph import Array, Graph, Node, TensorType
 from mavcg.graph.counts import Count, is_symbolic, product_of, text_of, value_at
-from mavcg.importers.onnx_ops.resize import HALFWAY
-from mavcg.ops import make_node
+from mavcg.passes.graph.resize_tables import Operators, has_rule, tables_by_rule
 from mavcg.passes.graph.rewrite import Rewrite
-from mavcg.reference.evaluate import evaluate
-
-RESAMPLED = ("resample", "gather")
-_F32 = np.float32
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,18 +28,6 @@ class ResizedAxis:
 
 
 Resized = Mapping[tuple[str, int], ResizedAxis]  # by the node of the file, and the number of its axis
-
-
-@dataclass(frozen=True)
-class _Operators(Generic[T]):
-    """Functions that add constants and operators: of tensors by name in a graph, or of arrays, computed at once."""
-
-    constant: Callable[[Array], T]
-    add: Callable[..., T]
-
-    def number(self, value: float) -> T:
-        """Return a scalar of f32."""
-        return self.constant(np.array(value, _F32))
 
 
 def resized_axes(graph: Graph, axes: Mapping[str, AxisCounts]) -> Resized:
@@ -77,30 +56,6 @@ def _numbered_nodes(graph: Graph) -> list[tuple[Node, tuple[str, int]]]:
 def resized_lengths(graph: Graph, resized: Resized) -> Mapping[str, Sequence[Count]]:
     """Return the length of each resized axis of an optimised graph, by the node's output."""
     return {node.output: [resized[key].after] for node, key in _numbered_nodes(graph) if key in resized}
-
-
-def has_rule(node: Node) -> bool:
-    """Return True for a node with tables that follow from the lengths before and after."""
-    return node.op in RESAMPLED and bool(node.attr("rule"))
-
-
-def follows_rule(node: Node, graph: Graph) -> bool:
-    """Return True if a node's tables in a graph of fixed lengths are those of its rule."""
-    x, index, *weight = node.inputs
-    axis = node.attr("axis")
-    before, after = graph.types[x].shape[axis], graph.types[node.output].shape[axis]
-
-    def add(op: str, *inputs: Array, **attributes: Any) -> Array:
-        names = tuple(map(str, range(len(inputs))))
-        return evaluate(make_node(op, names, ("y",), **attributes), inputs)[0]
-
-    operators = _Operators[Array](lambda array: array, add)
-    made = _tables(node, after, np.array(before, np.int32), np.array(after, np.int32), operators)
-    read = graph.constants.get(index), graph.constants.get(weight[0]) if weight else None
-    same = read[0] is not None and np.array_equal(np.minimum(made[0], before - 1), read[0])
-    if made[1] is None:
-        return same and (read[1] is None or bool(np.all(read[1] == 1)))
-    return same and read[1] is not None and made[1].tobytes() == read[1].tobytes()
 
 
 def with_computed_tables(
@@ -164,63 +119,4 @@ def _added_tables(new: Rewrite, node: Node, axis: ResizedAxis, counts: dict[str,
         return add_counts(new.add(op, inputs, f"{node.output}, {op}", node.origin, **attributes))
 
     before, made = (length_input(text_of(n)) for n in (axis.before, axis.after))
-    return _tables(node, after, before, made, _Operators(constant, add))
-
-
-def _tables(node: Node, count: int, before: T, after: T, operators: _Operators[T]) -> tuple[T, T | None]:
-    """Return (index, weight) of a node with a rule; None for weights of 1. An index behind the end is the last one's.
-
-    count: rows of the tables. before, after: lengths of the axis, i32.
-    """
-    add, number = operators.add, operators.number
-    tflite = node.attr("rule").startswith("tflite ")
-    mode, coordinates = node.attr("rule").removeprefix("tflite ").split()
-    shape = (count, 1) if node.op == "resample" else (count,)
-    half = "half_pixel" in coordinates
-    places = operators.constant((np.arange(count, dtype=_F32) + _F32(0.5 * half)).reshape(shape))
-    n, made = (add("cast", length, to="f32") for length in (before, after))
-    if coordinates == "align_corners":
-        last, steps = add("sub", n, number(1)), add("max", add("sub", made, number(1)), number(1))
-        at = add("mul", places, add("div", last, steps)) if tflite else add("div", add("mul", places, last), steps)
-    elif tflite:
-        at = add("mul", places, add("div", n, made))
-    else:
-        at = add("div", places, add("div", made, n))
-    if half and coordinates != "tf_half_pixel_for_nn" and not (tflite and mode == "nearest"):
-        at = add("sub", at, number(0.5))
-    if mode != "linear":
-        index = _nearest(mode, coordinates, at, operators)
-        return add("cast", add("max", index, number(0)), to="i32"), None
-    left = add("floor", at)
-    pair, other = (operators.constant(np.array([numbers], _F32)) for numbers in ((0, 1), (1, 0)))
-    if not tflite:
-        index = add("max", add("add", left, pair), number(0))
-        return add("cast", index, to="i32"), add("abs", add("sub", at, add("add", left, other)))
-    low, high = add("max", left, number(0)), add("min", add("ceil", at), add("sub", n, number(1)))
-    part = add("where", add("equal", low, high), number(0), add("sub", at, low))
-    index = add("add", low, add("mul", add("sub", high, low), pair))
-    return add("cast", index, to="i32"), add("abs", add("sub", part, other))
-
-
-def _nearest(mode: str, coordinates: str, at: T, operators: _Operators[T]) -> T:
-    """Return the nearest element of each position, as f32. mode: ONNX's nearest_mode, or nearest for TFLite."""
-    add, number = operators.add, operators.number
-    if mode == "ceil":
-        return add("ceil", at)
-    if mode == "nearest" and coordinates == "align_corners":
-        return add("floor", add("add", at, number(0.5)))
-    left = add("floor", at)
-    if mode in ("floor", "nearest"):
-        return left
-    part = add("sub", at, left)
-    if mode == "round_prefer_floor":
-        right = add("greater", part, number(_rounded_down(0.5 + HALFWAY)))
-    else:
-        right = add("greater_equal", part, number(-_rounded_down(HALFWAY - 0.5)))
-    return add("add", left, add("cast", right, to="f32"))
-
-
-def _rounded_down(number: float) -> float:
-    """Return the largest number of f32 that is not above this one: parts of f32 compare with both alike."""
-    near = _F32(number)
-    return float(near if near <= number else np.nextafter(near, _F32(-1)))
+    return tables_by_rule(node, after, before, made, Operators(constant, add))

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mavcg.choose.lengths.resample_tables import follows_rule, has_rule
 from mavcg.choose.lengths.samples import (
     AxisCounts,
     Lengths,
@@ -19,6 +18,7 @@ from mavcg.choose.lengths.window_pads import CONVOLUTIONS, POOLS
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.graph.counts import Count, Dimension, value_at
+from mavcg.passes.graph.resize_tables import follows_rule, has_rule
 
 _INDEX_ATTRS = ("lengths", "strides", "offsets")  # of flat_index, which follow from the shape that is indexed
 _COPIES = (

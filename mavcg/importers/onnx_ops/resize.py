@@ -16,10 +16,10 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.importers.value import Value, constant
+from mavcg.ops.layouts import HALFWAY
 from mavcg.ops.op import FLOATS
 
 LARGEST_LENGTH = 1 << 24  # maximum length of an axis; f32 represents integers up to here exactly
-HALFWAY = 1e-6  # distance from the middle of two elements that counts as the middle, measured in onnxruntime
 LARGEST_TABLE = 1 << 26  # maximum entries of an axis' table
 
 

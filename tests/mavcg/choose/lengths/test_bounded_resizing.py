@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.choose.lengths.resample_tables import follows_rule
 from mavcg.graph.counts import Dimension
 from mavcg.importers.onnx_file import import_onnx
+from mavcg.passes.graph.resize_tables import follows_rule
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
