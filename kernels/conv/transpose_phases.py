@@ -10,7 +10,7 @@ from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import TYPES, address, const, operand, operands, repeat, row_count, scale_index
 from mavcg.kernels.builder.lanes import load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import clamp
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, multiple, times, value_of
 from mavcg.kernels.builder.tiles import row_tiles
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -169,13 +169,13 @@ class Phases(RowsOfPixels):
     @property
     def least_pixels(self) -> Number:
         """Minimum output pixels of a row per phase; some phases have one more."""
-        width, stride = self.out_width, self.spec.stride[1]
-        return width // stride if isinstance(width, int) else self.b.udiv(width, const(stride), name="least_pixels")
+        width, stride = fixed_number(self.out_width), self.spec.stride[1]
+        return self.b.udiv(self.out_width, const(stride), name="least_pixels") if width is None else width // stride
 
     def image_columns(self) -> tuple[Number, Number]:
         """Return the columns of the scratch before which the image ends, and before which a row's windows do."""
         b, spec = self.b, self.spec
-        if isinstance(self.width, int) or isinstance(self.out_width, int):
+        if fixed_number(self.width) is not None or fixed_number(self.out_width) is not None:
             return min(max(spec.x.shape[2] - spec.first_column, 0), spec.columns), spec.columns
         windows = b.sdiv(b.add(self.out_width, const(spec.pads[1] - 1)), const(spec.stride[1]))
         columns = b.add(windows, const(1 - spec.first_column), name="columns")
@@ -227,17 +227,18 @@ class Phases(RowsOfPixels):
                 value = load_vector(b, pointer, typ, used, "copied")
             store_vector(b, value, address(b, target, offset), used)
 
-        if not isinstance(begin, int) or not isinstance(end, int):
-            first, last = value_of(begin), value_of(end)
-            middle = b.sub(last, b.urem(b.sub(last, first), const(lanes)), name="whole")
-            repeat(b, first, middle, lambda index: store(index, lanes), "element", lanes)
-            repeat(b, middle, last, lambda index: store(index, 1), "element")
+        first, last = fixed_number(begin), fixed_number(end)
+        if first is None or last is None:
+            start, stop = value_of(begin), value_of(end)
+            middle = b.sub(stop, b.urem(b.sub(stop, start), const(lanes)), name="whole")
+            repeat(b, start, middle, lambda index: store(index, lanes), "element", lanes)
+            repeat(b, middle, stop, lambda index: store(index, 1), "element")
             return
-        whole = begin + (end - begin) // lanes * lanes
-        if whole > begin:
-            repeat(b, begin, whole, lambda index: store(index, lanes), "element", lanes)
-        if end > whole:
-            store(const(whole), end - whole)
+        whole = first + (last - first) // lanes * lanes
+        if whole > first:
+            repeat(b, first, whole, lambda index: store(index, lanes), "element", lanes)
+        if last > whole:
+            store(const(whole), last - whole)
 
     def channels(self, at: Pointers, extra_pixel: Value) -> None:
         """Emit all output channels of a group for one phase's pixels. extra_pixel: i1, true if the row has one more."""
@@ -275,11 +276,12 @@ class Phases(RowsOfPixels):
                     b, self.machine, total, weights, shape, pointers, activation(b, spec.act, spec.act_args, dtype)
                 )
 
-            least = self.least_pixels
-            if not isinstance(least, int):
-                row_tiles(b, const(0), least, tiling.widths.mr, tile)
+            pixels_of_phase = self.least_pixels
+            least = fixed_number(pixels_of_phase)
+            if least is None:
+                row_tiles(b, const(0), pixels_of_phase, tiling.widths.mr, tile)
                 with b.if_then(extra_pixel):
-                    tile(least, 1)
+                    tile(pixels_of_phase, 1)
                 return
             done = 0
             for mr, tiles in tiling.widths.tiles if least else ():

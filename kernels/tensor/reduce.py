@@ -36,7 +36,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_vector, splat, store_vector
 from mavcg.kernels.builder.nest import Nest, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
-from mavcg.kernels.builder.run_numbers import load_numbers, times
+from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, times
 from mavcg.kernels.tensor.terms import PARTS, Combine, Reduction, number_of_terms, total_of, walk, walk_in_parts
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
@@ -215,7 +215,8 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
                 store_vector(b, finish(value), at, used)
 
         together = (TOGETHER // 2 if spec.kind == "mean" else TOGETHER, 1)
-        if not isinstance(length, int):
+        fixed = fixed_number(length)
+        if fixed is None:
             begin: Value = const(0)
             for count in together:
                 rest = b.urem(b.sub(length, begin), const(count * lanes))
@@ -227,11 +228,11 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         done = 0
         for count in together:
             step = count * lanes
-            end = done + (length - done) // step * step
+            end = done + (fixed - done) // step * step
             repeat(b, done, end, lambda i, count=count: group(i, count, lanes), "group", step)  # type: ignore[misc]
             done = end
-        if done < length:
-            group(const(done), 1, length - done)
+        if done < fixed:
+            group(const(done), 1, fixed - done)
 
     return finish_rows(b, row)
 

@@ -30,6 +30,11 @@ class GivenShapes(dict[str, tuple[int, ...]]):
 AS_DECLARED = GivenShapes()
 
 
+def ignores_declared(shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Return True if shapes for the import say that those that the file declares are not compared."""
+    return isinstance(shapes, GivenShapes) and shapes.ignore_declared
+
+
 class DeclaredShapeError(MavcgError):
     """Raised if the inferred shape of a tensor contradicts the one that the file declares."""
 
@@ -70,7 +75,7 @@ def compared_shapes(shapes: Mapping[str, tuple[int, ...]], free: bool, changed: 
 
     shapes: of inputs, as the import gets them. free: inputs have free dimensions. changed: a fixed one is replaced.
     """
-    if changed or (isinstance(shapes, GivenShapes) and shapes.ignore_declared):
+    if changed or ignores_declared(shapes):
         return NONE
     return FREE if free else ALL
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
-from mavcg.importers.declared_shapes import DeclaredShapeError, GivenShapes
+from mavcg.importers.declared_shapes import DeclaredShapeError, GivenShapes, ignores_declared
 from mavcg.importers.limits import COUNTED, DEEPEST, NO_TYPE, reason
 from mavcg.importers.tflite_control import CONTROL
 from mavcg.importers.tflite_file import TfliteImport, needed_operators
@@ -73,8 +73,7 @@ def graph_supports(
     """
     try:
         data = read_file(path)
-        ignored = isinstance(shapes, GivenShapes) and shapes.ignore_declared
-        flow = _Flow(data, bool(shapes), ignored)
+        flow = _Flow(data, bool(shapes), ignores_declared(shapes))
         main = flow.support(parse_model(data), shapes, 0)
     except MavcgError as error:
         error.args = (f"{path}: {error}", *error.args[1:])

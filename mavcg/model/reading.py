@@ -11,7 +11,7 @@ from mavcg.choose.lengths.samples import Lengths, lengths_text
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.counts import Dimension
-from mavcg.importers.declared_shapes import GivenShapes
+from mavcg.importers.declared_shapes import GivenShapes, ignores_declared
 from mavcg.importers.load import dimension_name, import_model, model_path
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest
@@ -39,7 +39,7 @@ def file_graph(request: ModelRequest, loops: bool = False) -> Graph:
 def read_sampled_graphs(request: ModelRequest, bounds: BoundedShapes, name: str) -> SampledGraphs:
     """Return the graphs of a model for a sample of lengths of its bounded dimensions. Raises: as sampled_graphs."""
     shapes = named_shapes(request.model, bounds)
-    ignore = isinstance(request.shapes, GivenShapes) and request.shapes.ignore_declared
+    ignore = ignores_declared(request.shapes)
 
     def read(lengths: Lengths) -> Graph:
         # A loop of any number of iterations, so that graphs of all lengths have it.

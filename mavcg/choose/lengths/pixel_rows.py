@@ -49,11 +49,11 @@ def in_one_column(step: LoweredStep, storage: Storage) -> LoweredStep:
     The batch of products of two matrices, and the loops around a softmax, have as few dimensions as possible.
     """
     step = in_pixels(step, storage)
-    spec = step.spec
-    if isinstance(spec, MatMul | QMatMul):
-        return replace(step, spec=_with_one_batch(spec))
-    if isinstance(spec, Softmax):
-        return replace(step, spec=replace(spec, outer=collapse(spec.outer.shape, spec.outer.strides)))
+    match spec := step.spec:
+        case MatMul() | QMatMul():
+            return replace(step, spec=_with_one_batch(spec))
+        case Softmax():
+            return replace(step, spec=replace(spec, outer=collapse(spec.outer.shape, spec.outer.strides)))
     if not _is_pointwise(spec):
         return step
     x, out, residual = (image and _column(image) for image in (spec.x, spec.out, spec.residual))

@@ -69,11 +69,12 @@ def pad_numbers(spec: KernelSpec, pads: ImagePads, inside: Count | None) -> Mapp
 
     inside: where the inside of a pad node's result begins; None for a pool.
     """
-    if isinstance(spec, PadBorder):
-        sides = {"before": pads.before, "after": pads.behind}
-        return {f"{side}.{axis}": count for side, counts in sides.items() for axis, count in enumerate(counts)}
-    if isinstance(spec, CopySpec):
-        return {} if inside is None else {"target_offset": inside}
+    match spec:
+        case PadBorder():
+            sides = {"before": pads.before, "after": pads.behind}
+            return {f"{side}.{axis}": count for side, counts in sides.items() for axis, count in enumerate(counts)}
+        case CopySpec():
+            return {} if inside is None else {"target_offset": inside}
     return {"pads.0": pads.height.before, "pads.1": pads.width.before}
 
 

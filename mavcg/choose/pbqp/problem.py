@@ -200,16 +200,16 @@ class PbqpProblem:
         """Return the choices of all nodes, by the instance's numbers, from those of the remaining nodes."""
         chosen = dict(choice)
         for step in reversed(self.steps):
-            if isinstance(step, BlockStep):
-                chosen |= step.choices[chosen[step.cut]]
-                continue
-            if isinstance(step, SplitStep):
-                chosen[step.node] = int(step.numbers[chosen[step.node], chosen.pop(step.new)])
-                continue
-            costs = step.costs
-            for neighbour, labels, matrix in step.neighbours:
-                costs = costs + matrix[:, int(np.searchsorted(labels, chosen[neighbour]))]
-            chosen[step.node] = int(step.labels[int(np.argmin(costs))])
+            match step:
+                case BlockStep():
+                    chosen |= step.choices[chosen[step.cut]]
+                case SplitStep():
+                    chosen[step.node] = int(step.numbers[chosen[step.node], chosen.pop(step.new)])
+                case EliminationStep():
+                    costs = step.costs
+                    for neighbour, labels, matrix in step.neighbours:
+                        costs = costs + matrix[:, int(np.searchsorted(labels, chosen[neighbour]))]
+                    chosen[step.node] = int(step.labels[int(np.argmin(costs))])
         return chosen
 
     def least(self) -> float:

@@ -144,12 +144,13 @@ def function_module(functions: Sequence[Function], machine: Machine, label: str,
     module = ir.Module("blas")
     module.triple = target.llvm_triple
     for function in functions:
-        if isinstance(function, ProductTile):
-            emit_product_tile(module, machine, function)
-        elif isinstance(function, VectorProduct):
-            emit_vector_product(module, machine, function)
-        else:
-            emit_dot_products(module, machine, function)
+        match function:
+            case ProductTile():
+                emit_product_tile(module, machine, function)
+            case VectorProduct():
+                emit_vector_product(module, machine, function)
+            case DotProducts():
+                emit_dot_products(module, machine, function)
     text = protect(add_core_attributes(module, machine), target.arch)
     for function in functions:
         text = text.replace(f'@"{function.symbol}"', f'@"{version_symbol(function.symbol, label)}"')

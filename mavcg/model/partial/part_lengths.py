@@ -13,7 +13,7 @@ from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import Dimension, affine_of, lengths_in
-from mavcg.importers.declared_shapes import GivenShapes
+from mavcg.importers.declared_shapes import GivenShapes, ignores_declared
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext
 from mavcg.model.reading import NamedShapes, named_shapes
@@ -32,8 +32,7 @@ def named_lengths(build: ModelRequest) -> NamedShapes:
 
 def shapes_at(build: ModelRequest, named: NamedShapes, lengths: Lengths) -> GivenShapes:
     """Return the shapes of a request's inputs at lengths of its dimensions."""
-    ignore = isinstance(build.shapes, GivenShapes) and build.shapes.ignore_declared
-    return GivenShapes(named.at(lengths), ignore)
+    return GivenShapes(named.at(lengths), ignores_declared(build.shapes))
 
 
 def support_samples(dimensions: Sequence[Dimension]) -> tuple[Lengths, ...]:
