@@ -150,7 +150,7 @@ def emit_softmax(module: ir.Module, spec: Softmax, machine: Machine) -> ir.Funct
     return finish_rows(b, row)
 
 
-def _parts(b: ir.IRBuilder, length: Number, lanes: int, body: Callable[[Value, int], None], name: str) -> None:
+def emit_line(b: ir.IRBuilder, length: Number, lanes: int, body: Callable[[Value, int], None], name: str) -> None:
     """Emit body(index, used lanes) for all vectors of a length; the rest one by one where a run sets the length."""
     if (known := fixed_number(length)) is not None:
         whole = known // lanes * lanes
@@ -186,7 +186,7 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Valu
             value = widen_half(b, load_lanes(b, source.at(b, i), TYPES[source.dtype], lanes, used))
             store_lanes(b, round_to(b, change(value, lanes), target.dtype), target.at(b, i), lanes, used)
 
-        _parts(b, axis.length, lanes, update, "vector")
+        emit_line(b, axis.length, lanes, update, "vector")
 
     def subtract_largest(value: Value, lanes: int) -> Value:
         return b.fsub(value, splat(b, largest, lanes))
@@ -245,7 +245,7 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Va
         factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
         update_all(exponentials, results, lambda value: b.fmul(value, factor))
 
-    _parts(b, axis.line, LANES, vectors, "line")
+    emit_line(b, axis.line, LANES, vectors, "line")
 
 
 LOWER = {"softmax": lower_softmax, "log_softmax": lower_softmax}

@@ -45,7 +45,8 @@ class NotCounted(MavcgError):
 Inputs = Sequence[Counted | None]
 _ELEMENTWISE = frozenset(op.name for op in elementwise.OPS)
 _REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "arg_max", "arg_min")
-_ALONG_AXIS = ("softmax", "log_softmax", "arg_top", "resample")  # an index of another axis is computed on its own
+# An index of another axis is computed on its own.
+_ALONG_AXIS = ("softmax", "log_softmax", "arg_top", "cumulative_sum", "cumulative_prod", "resample")
 _IMAGES = ("conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d", "qconv2d", "qavg_pool2d", "lookup")
 
 
@@ -96,6 +97,8 @@ def _carried_axis(op: str, shape: Shape, axis: int, attrs: Mapping[str, Any]) ->
     if op in _REDUCTIONS:
         axes = attrs["axes"] if "axes" in attrs else (attrs["axis"],)
         return None if axis in axes else axis if attrs["keepdims"] else axis - sum(a < axis for a in axes)
+    if op.startswith("cumulative_") and not attrs["reverse"]:
+        return axis  # of the elements before it, which are in the count
     if op in _ALONG_AXIS:
         return None if axis == attrs["axis"] else axis
     if op in ("quantize", "dequantize"):

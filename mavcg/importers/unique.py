@@ -7,7 +7,6 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counted import true_places, without_count
-from mavcg.importers.onnx_ops.scans import running
 from mavcg.importers.value import Value, constant
 
 MOST_KEYS = 256  # elements of a slice, by each of which all slices are sorted
@@ -80,7 +79,7 @@ def _begins(call: NodeCall, rows: Value) -> Value:
 
 def _numbers(call: NodeCall, flags: Value) -> Value:
     """Return, for each flag, the number of true ones before the last one up to it."""
-    return call.add("sub", running(call, call.cast(flags, "i64"), 0), constant(np.int64(1)))
+    return call.add("sub", call.add("cumulative_sum", call.cast(flags, "i64"), axis=0), constant(np.int64(1)))
 
 
 def _scatter(call: NodeCall, order: Value, values: Value) -> Value:

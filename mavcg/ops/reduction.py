@@ -42,6 +42,12 @@ def _softmax(case: TypedNode) -> tuple[TensorType, ...]:
     return (x,)
 
 
+def _cumulative(case: TypedNode) -> tuple[TensorType, ...]:
+    x = case.type("x", NUMBERS)
+    case.axis(len(x.shape))
+    return (x,)
+
+
 def _layer_norm(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     axis = case.axis(len(x.shape))
@@ -65,6 +71,15 @@ OPS = (
         for name in ("arg_max", "arg_min")
     ),
     Operator("arg_top", ("x",), _arg_top, {"axis": _AXIS, "count": Attr("int"), "smallest": Attr("bool", False)}),
+    *(
+        Operator(
+            name,
+            ("x",),
+            _cumulative,
+            {"axis": _AXIS, "exclusive": Attr("bool", False), "reverse": Attr("bool", False)},
+        )
+        for name in ("cumulative_sum", "cumulative_prod")
+    ),
     Operator("softmax", ("x",), _softmax, {"axis": _AXIS}),
     Operator("log_softmax", ("x",), _softmax, {"axis": _AXIS}),
     Operator(

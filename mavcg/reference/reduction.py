@@ -47,6 +47,17 @@ def _arg_top(node: Node, inputs: Sequence[Any]) -> Array:
     return np.ascontiguousarray(np.take(order, np.arange(node.attr("count")), axis), np.int64)
 
 
+def _cumulative(node: Node, inputs: Sequence[Any]) -> Array:
+    x, axis = inputs[0], node.attr("axis")
+    combine, neutral = (np.add, 0) if node.op == "cumulative_sum" else (np.multiply, 1)
+    forwards = np.flip(x, axis) if node.attr("reverse") else x
+    if node.attr("exclusive") and x.size:
+        first = np.full_like(forwards.take([0], axis), neutral)
+        forwards = np.concatenate((first, np.delete(forwards, -1, axis)), axis)
+    made = combine.accumulate(forwards, axis, dtype=x.dtype)
+    return np.asarray(np.flip(made, axis) if node.attr("reverse") else made)
+
+
 def _log_softmax(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
     if not x.size:
@@ -92,6 +103,8 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "arg_max": _arg,
     "arg_min": _arg,
     "arg_top": _arg_top,
+    "cumulative_sum": _cumulative,
+    "cumulative_prod": _cumulative,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "layer_norm": _layer_norm,

@@ -97,7 +97,9 @@ ELEMENTWISE = frozenset(
 OVER_AXES = frozenset((*REDUCTIONS, "arg_max", "arg_min"))
 BY_ENTRY = frozenset(("slice", "pad"))
 OVER_ALL = frozenset(("dynamic_range",))  # reductions over all elements
-BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequantize", "concat"))
+BY_AXIS = frozenset(
+    ("softmax", "log_softmax", "cumulative_sum", "cumulative_prod", "resample", "quantize", "dequantize", "concat")
+)
 
 
 def indifferent(node: Node) -> bool:

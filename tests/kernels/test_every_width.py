@@ -107,6 +107,21 @@ def test_best_places(assert_node: AssertNode, inside: Inside, axis: int, count: 
     assert_node("arg_top", (np.sign(x).astype(x.dtype),), axis=axis, count=count, smallest=True, views=views)
 
 
+@pytest.mark.sample(6)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "u8", "i64"])
+@pytest.mark.parametrize("op", ["sum", "prod"])
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (True, True)])
+def test_cumulative(
+    assert_node: AssertNode, inside: Inside, axis: int, dtype: str, op: str, exclusive: bool, reverse: bool
+) -> None:
+    x = noise(dtype, 3, 5, 21)
+    tolerance = 2e-3 if dtype == "f16" else 1e-5
+    views = {"x0": inside(dtype, x.shape), "y": inside(dtype, x.shape, 5)}
+    attrs = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    assert_node(f"cumulative_{op}", (x,), rtol=tolerance, atol=tolerance, views=views, **attrs)
+
+
 @pytest.mark.spread
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -81,6 +81,7 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
     "product": ("reduce_prod", (TensorType("i64", (3, 50)),), {"axes": (1,)}),
     "arg_max": ("arg_max", (IMAGE,), {"axis": 3}),
     "arg_top": ("arg_top", (IMAGE,), {"axis": 3, "count": 5}),
+    "cumulative_sum": ("cumulative_sum", (IMAGE,), {"axis": 1}),
     "true_places": ("true_places", (TensorType("bool", (100,)),), {}),
     "suppress_boxes": (
         "suppress_boxes",

@@ -25,6 +25,7 @@ from mavcg.kernels.int8.specs import QConv2d, QDepthwise
 from mavcg.kernels.tensor.arg_reduce import ArgReduce
 from mavcg.kernels.tensor.arg_top import ArgTop
 from mavcg.kernels.tensor.copies import CopySpec
+from mavcg.kernels.tensor.cumulative import Cumulative
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec, LookupSpec
 from mavcg.kernels.tensor.layer_norm import LayerNormSpec
@@ -46,6 +47,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         Conv2d: ("x", "out", "residual"),
         ConvTranspose2d: ("x", "out"),
         CopySpec: ("nest",),
+        Cumulative: ("outer",),
         Depthwise: ("x", "out", "residual"),
         ElementwiseSpec: ("nest",),
         ExpandedBlocks: ("w", "scales", "zeros", "out"),

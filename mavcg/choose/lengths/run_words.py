@@ -26,6 +26,7 @@ from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d, QDepthwise
 from mavcg.kernels.tensor.arg_reduce import ArgReduce
 from mavcg.kernels.tensor.arg_top import ArgTop
 from mavcg.kernels.tensor.copies import CopySpec
+from mavcg.kernels.tensor.cumulative import Cumulative
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec
 from mavcg.kernels.tensor.pad import PadBorder
@@ -59,6 +60,7 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         Conv2d: _OF_IMAGES,
         ConvTranspose2d: (*_OF_IMAGES, "x.shape.1", "x.shape.2"),
         CopySpec: ("nest", "source_offset", "target_offset"),
+        Cumulative: ("outer", "axis", "line"),
         Depthwise: _OF_IMAGES,
         ElementwiseSpec: ("nest",),
         FlatIndexSpec: ("nest", "lengths", "index_strides"),
@@ -96,7 +98,7 @@ _VIEWS: Mapping[type[KernelSpec], Mapping[str, int]] = MappingProxyType(
     }
 )
 # Kernels that read no element of a tensor that has none in a run.
-_TAKES_NOTHING = (CopySpec, ElementwiseSpec, Reduce, Softmax)
+_TAKES_NOTHING = (CopySpec, Cumulative, ElementwiseSpec, Reduce, Softmax)
 _AT_FIXED_PLACES = (Attention, GatherSpec)  # kernels whose operands begin where they do at all lengths
 
 
@@ -307,7 +309,7 @@ def _rows(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
             return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape))))
         case ArgTop():
             return product_of(*(counts[f"lines.shape.{i}"] for i in range(len(spec.lines.shape))))
-        case Softmax():
+        case Cumulative() | Softmax():
             return product_of(*(counts[f"outer.shape.{i}"] for i in range(len(spec.outer.shape))))
         case FlatIndexSpec():
             positions = product_of(*(counts[f"nest.shape.{i}"] for i in range(len(spec.nest.shape))))

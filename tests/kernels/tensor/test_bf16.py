@@ -103,6 +103,11 @@ def test_softmax(assert_node: AssertNode, shape: tuple[int, ...], axis: int) -> 
     assert_node("softmax", (numbers(*shape, size=6),), rtol=NEAR, atol=1e-7, axis=axis)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_cumulative_sums(assert_node: AssertNode, axis: int) -> None:
+    assert_node("cumulative_sum", (numbers(4, 19),), rtol=NEAR, atol=1e-5, axis=axis)
+
+
 def test_normalisations(assert_node: AssertNode) -> None:
     scale, bias = (numbers(200, seed=n).astype(np.float32) for n in (1, 2))
     assert_node("layer_norm", (numbers(2, 5, 200), scale, bias), axis=2, rtol=NEAR, atol=2e-5)

@@ -195,7 +195,7 @@ def test_boxes_of_which_a_run_decides_the_number() -> None:
         ([node("Slice", "a minus end", "y")], "positions from the beginning"),
         ([node("Split", "a", "y y2", axis=0)], "slice where only a run decides the length of axis 0"),
         ([node("GatherElements", "a pair", "y", axis=0)], "only a run decides the length of axis 0"),
-        ([node("CumSum", "a zero", "y")], "slice where only a run decides the length of axis 0"),
+        ([node("CumSum", "a zero", "y", reverse=1)], "cumulative_sum where only a run decides the length of axis 0"),
         ([node("Tile", "a twice", "y")], "only a run decides the length of axis 1"),
         ([node("Trilu", "a", "y")], "of which only a run decides that their lengths are equal"),
         ([node("EyeLike", "a", "y")], "a shape that only a run decides"),

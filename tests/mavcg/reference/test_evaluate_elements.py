@@ -180,6 +180,21 @@ def test_arg(axis: int, keepdims: bool, last: bool) -> None:
         close(ours(op, x, axis=axis, keepdims=keepdims, last=last), expected)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cumulative(exclusive: bool, reverse: bool) -> None:
+    x = normal(3, 4, 2)
+    attrs = {"exclusive": exclusive, "reverse": reverse}
+    expected = onnx_runtime("CumSum", x, np.array(1), **{name: int(flag) for name, flag in attrs.items()})
+    close(ours("cumulative_sum", x, axis=1, **attrs), expected)
+    made = ours("cumulative_prod", x, axis=1, **attrs)
+    for i in range(4):
+        first, end = (i + exclusive, 4) if reverse else (0, i + 1 - exclusive)
+        close(made[:, i], x[:, first:end].prod(1))
+    assert ours("cumulative_sum", np.array([200, 100], np.uint8), axis=0).tolist() == [200, 44]
+    assert ours("cumulative_sum", x[:, :0], axis=1, **attrs).shape == (3, 0, 2)
+
+
 @pytest.mark.parametrize(("axis", "count"), [(0, 2), (1, 4), (2, 1)])
 @pytest.mark.parametrize("smallest", [False, True])
 def test_arg_top(axis: int, count: int, smallest: bool) -> None:

@@ -131,6 +131,7 @@ def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     yield graph("qmean", axes=pick.choice(((1, 2), (3,))), keepdims=True, **mean)
     yield graph("qavg_pool2d", **window, **mean)
     yield graph("lookup", np.zeros(256, np.int8))
+    yield graph("cumulative_sum", axis=pick.randint(0, 3), reverse=pick.random() < 0.5)
     yield graph("qmatmul", weights(channels, 5), *ends(5), x_zero=3, **result)
     yield graph("qconv2d", weights(8, 3, 3, channels), *ends(8), pads=(0,) * 4, x_zero=3, **result)
     yield graph(

@@ -77,6 +77,14 @@ def test_the_best_of_any_number(tmp_path: Path, shape: tuple[Any, ...], axis: in
             lowered_for_lengths(tmp_path / "m.onnx", {"x": shape}, Dimension("n", 1, 40))
 
 
+@pytest.mark.sample(7)
+@pytest.mark.parametrize(("shape", "axis"), [*SHAPES, ((2, "n", 3), 1), ((2, "n", "m", 5), 1), (("n", 4), 0)])
+@pytest.mark.parametrize("flags", [0, 1, 2, 3])
+def test_cumulative_sums(tmp_path: Path, shape: tuple[Any, ...], axis: int, flags: int) -> None:
+    node = onnx.helper.make_node("CumSum", ["x", "a"], ["y"], exclusive=flags & 1, reverse=flags >> 1)
+    assert_along(tmp_path / "m.onnx", node, shape, {"a": np.array(axis)})
+
+
 OTHERS = ("ReduceSum", "ReduceMax", "ReduceL2", "ReduceLogSumExp")
 REDUCED = [((2, 3, "n"), [2]), ((1, "n", 12), [1]), ((2, 5, "n"), [1]), ((2, 5, "n"), [0, 1]), (("m", 3, "n"), [0, 2])]
 
@@ -105,14 +113,14 @@ def test_norms(tmp_path: Path, axis: int) -> None:
         assert_along(tmp_path / "m.onnx", node, ("n", 6) if axis == 0 else (3, "n"))
 
 
-@pytest.mark.parametrize("op", ["ReduceMax", "Softmax", "ArgMax"])
+@pytest.mark.parametrize("op", ["ReduceMax", "Softmax", "CumSum", "ArgMax"])
 def test_a_length_of_nothing(tmp_path: Path, op: str) -> None:
     """Its sums and softmax read nothing; the position of an extreme would be that of an element."""
-    node = onnx.helper.make_node(
-        op, ["x"], ["at" if op == "ArgMax" else "y"], **({"axes": [1]} if op[0] == "R" else {"axis": 1})
-    )
+    attributes = {"ReduceMax": {"axes": [1]}, "CumSum": {}}.get(op, {"axis": 1})
+    names = ["x", "axis"] if op == "CumSum" else ["x"]
+    node = onnx.helper.make_node(op, names, ["at" if op == "ArgMax" else "y"], **attributes)
     x_info = onnx.helper.make_tensor_value_info("x", 1, (2, "n"))
-    save_model(tmp_path / "m.onnx", [node], [x_info], list(map(_output, node.output)), {})
+    save_model(tmp_path / "m.onnx", [node], [x_info], list(map(_output, node.output)), {"axis": np.array(1)})
     dimension = Dimension("n", 0, 9)
     if op == "ArgMax":
         with pytest.raises(MavcgError, match="n \\(0 to 9\\): no kernel of it \\(arg_max_f32\\) takes all lengths"):

@@ -17,6 +17,7 @@ from mavcg.kernels.primitives.foreign_gemm import ForeignProduct
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.kernels.registry import emitters
 from mavcg.kernels.tensor.arg_top import ArgTop
+from mavcg.kernels.tensor.cumulative import Cumulative
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
 from mavcg.kernels.tensor.suppress_boxes import SuppressBoxes
@@ -29,6 +30,7 @@ OLD_REPRS = json.loads((Path(__file__).parents[2] / "specs/old_reprs.json").read
 # Families that are newer than the old notes.
 NEWER = {
     ArgTop,
+    Cumulative,
     SparseProduct,
     ForeignProduct,
     FlatIndexSpec,
