@@ -19,6 +19,7 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
         pixel_rows         the same, in other rows
         read_length        by a kernel that reads a length of the run
         run_words          by a kernel that reads lengths and strides of the run
+        readable_numbers   which integers of a spec its kernel can read in a run
         run_views          where tensors lie in each other, and how far apart their rows are, as counts
 
 Others call sampled_graphs, lower_any_length and count_lengths only.
@@ -26,5 +27,5 @@ Others call sampled_graphs, lower_any_length and count_lengths only.
 Where the next thing goes:
 
 - Operator whose result has other lengths than its inputs: axis_counts.py.
-- Kernel for any lengths: first_rows.py if its outermost loop counts them, else read_length.py or run_words.py.
+- Kernel for any lengths: first_rows.py if its outermost loop counts them, else read_length.py or readable_numbers.py.
 """

@@ -11,10 +11,10 @@ import numpy as np
 
 from mavcg.choose.lengths.first_rows import counted_spec, plain_spec
 from mavcg.choose.lengths.moved_parts import part_offsets
-from mavcg.choose.lengths.pixel_rows import in_one_column, in_pixels
+from mavcg.choose.lengths.pixel_rows import in_images, in_one_column, in_pixels
 from mavcg.choose.lengths.read_length import has_all_rows, merge_by_length, rows_at
 from mavcg.choose.lengths.run_views import RunView, meets_at_some_lengths, start_of_inside, view_of_slice
-from mavcg.choose.lengths.run_words import in_images, merge_by_words
+from mavcg.choose.lengths.run_words import merge_by_words
 from mavcg.choose.lengths.samples import AxisCounts, Lengths, dimensions_text, remedy_text
 from mavcg.choose.lengths.window_pads import ImagePads, pad_numbers
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep

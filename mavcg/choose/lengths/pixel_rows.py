@@ -1,10 +1,11 @@
-"""Products and softmaxes in other rows of work, for kernels of several lengths to differ in one count only."""
+"""Convolutions, products and softmaxes in rows of work by which kernels of several lengths differ in one count only."""
 
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeGuard
 
 from mavcg.choose.lengths.first_rows import MATRIX_STRIDES
+from mavcg.choose.lengths.readable_numbers import VIEWS
 from mavcg.choose.lowering.lower import LoweredStep
 from mavcg.kernels.builder.nest import collapse
 from mavcg.kernels.conv.matmul import as_image
@@ -41,6 +42,17 @@ def in_pixels(step: LoweredStep, storage: Storage) -> LoweredStep:
         return replace(step, spec=spec)
     x, out, *rest = pixels
     return replace(step, spec=replace(spec, x=x, out=out, residual=rest[0] if rest else None))
+
+
+def in_images(step: LoweredStep, storage: Storage) -> LoweredStep:
+    """Return the step of a convolution with the images that its tensors are, whatever rows lowering cut them into."""
+    if not isinstance(step.spec, Conv2d | QConv2d | IntegerConv2d):
+        return step
+    numbers = {name: number for name, number in VIEWS[type(step.spec)].items() if getattr(step.spec, name) is not None}
+    views = {name: storage.view(step.operands[number].tensor) for name, number in numbers.items()}
+    if any(len(view.shape) != 4 for view in views.values()):
+        return step
+    return replace(step, spec=replace(step.spec, free_rows=True, **views))  # type: ignore[arg-type]
 
 
 def in_one_column(step: LoweredStep, storage: Storage) -> LoweredStep:
