@@ -20,16 +20,16 @@ from mavcg.kernels.builder.emit import (
     intrinsic,
     kernel_function,
     number,
-    operand,
     repeat,
     scale_index,
     vector,
 )
 from mavcg.kernels.builder.lanes import load_vector, store_lanes, store_vector
-from mavcg.kernels.builder.nest import Nest, collapse
-from mavcg.kernels.builder.nest_loops import advance, decode
+from mavcg.kernels.builder.nest import Nest, nest_numbers
+from mavcg.kernels.builder.nest_loops import decode
+from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.kernels.tensor.layer_norm import PARTS, along_vectors, load_of_line, refuse_other_types
-from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -41,7 +41,8 @@ class LrnSpec(KernelSpec):
     beta.
 
     A row of work is a pixel. outer: loops over pixels with strides of x and out. channels: (number of channels, stride
-    in x, stride in out). The scratch holds a pixel's squares with zeros before and after them, in f32.
+    in x, stride in out). words: lengths and strides of outer that a run sets. The scratch holds a pixel's squares with
+    zeros before and after them, in f32. Operands: x, out, words.
     """
 
     outer: Nest
@@ -51,6 +52,7 @@ class LrnSpec(KernelSpec):
     beta: float
     bias: float
     dtype: str = "f32"
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -80,7 +82,7 @@ def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     if out.elements == 0:
         return ()
     spec = LrnSpec(
-        collapse(x.shape[:-1], (x.strides[:-1], out.strides[:-1])),
+        Nest(x.shape[:-1] or (1,), (x.strides[:-1] or (0,), out.strides[:-1] or (0,))),
         (x.shape[-1], x.strides[-1], out.strides[-1]),
         node.attr("size"),
         node.attr("alpha"),
@@ -107,7 +109,9 @@ def _divide(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Val
 def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
     """Emit the loops over pixels: squares are stored to scratch once; each sum then loads `size` neighbours."""
     function, b = kernel_function(module, spec, machine)
-    x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]
+    numbers = load_numbers(b, spec.words, 2)
+    x, out, scratch = numbers.operand(0, "x"), numbers.operand(1, "out"), function.args[3]
+    outer = nest_numbers(numbers, spec.outer, "outer")
     length, x_step, out_step = spec.channels
     lanes = PARTS if x_step == out_step == 1 else 1
     before, size = (spec.size - 1) // 2, DTYPES[spec.dtype].itemsize
@@ -120,10 +124,10 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
     repeat(b, before + length, before + length + spec.size // 2 + lanes, clear, "zero_after")
 
     def row(index: ir.Value) -> None:
-        addresses = [x, out]
-        for i, *strides in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            addresses = advance(b, addresses, strides, i, (size, size))
-        from_, to = addresses
+        from_, to = x, out
+        for i, x_stride, out_stride in zip(decode(b, index, outer.shape), *outer.strides, strict=True):
+            from_ = address(b, from_, times(b, i, x_stride, size))
+            to = address(b, to, times(b, i, out_stride, size))
 
         def square(i: ir.Value, used: int, _: Values) -> Values:
             value = load_of_line(b, from_, i, x_step, lanes, used, spec.dtype)

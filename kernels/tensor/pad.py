@@ -21,7 +21,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
-from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, one_less, times, value_of
 from mavcg.kernels.tensor.copies import copy_steps
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text
@@ -106,13 +106,15 @@ class PadBorder(PadKernel):
 class PadMapped(PadKernel):
     """A pad whose border copies elements of x: the nearest (mode edge) or the mirror image (mode reflect).
 
-    A row of work is a line along the last axis. Operands: x, out.
+    words: lengths and strides of x and out that a run sets. A row of work is a line along the last axis. Operands: x,
+    out, words.
     """
 
     x: View
     out: View
     before: tuple[int, ...]
     mode: str
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -282,32 +284,35 @@ def _fill_of_run(
 def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Function:
     """Emit a pad by edge or reflect, one element at a time, as it is rare and small."""
     _, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    numbers = load_numbers(b, spec.words, 2)
+    x, out = numbers.operand(0, "x"), numbers.operand(1, "out")
+    of_x, of_out = (numbers.along(f"{name}.strides", view.strides) for name, view in (("x", spec.x), ("out", spec.out)))
+    lengths, out_shape = numbers.along("x.shape", spec.x.shape), numbers.along("out.shape", spec.out.shape)
     typ = TYPES[spec.out.dtype]
     size = element_bytes(typ)
     last = len(spec.out.shape) - 1
 
     def source(index: ir.Value, axis: int) -> ir.Value:
         at = b.sub(index, const(spec.before[axis]))
-        end = spec.x.shape[axis] - 1
+        end = value_of(one_less(b, lengths[axis]))
         if spec.mode == "reflect":
             at = maximum(b, at, b.sub(const(0), at))
-            return b.sub(const(end), maximum(b, b.sub(const(end), at), b.sub(at, const(end))))
-        return minimum(b, maximum(b, at, const(0)), const(end))
+            return b.sub(end, maximum(b, b.sub(end, at), b.sub(at, end)))
+        return minimum(b, maximum(b, at, const(0)), end)
 
     def row(index: ir.Value) -> None:
-        outer = decode(b, index, spec.out.shape[:-1])
+        outer = decode(b, index, out_shape[:-1])
         from_, to = x, out
         for axis, i in enumerate(outer):
-            from_ = address(b, from_, scale_index(b, source(i, axis), spec.x.strides[axis] * size))
-            to = address(b, to, scale_index(b, i, spec.out.strides[axis] * size))
+            from_ = address(b, from_, times(b, source(i, axis), of_x[axis], size))
+            to = address(b, to, times(b, i, of_out[axis], size))
 
         def emit_element(i: ir.Value) -> None:
-            pointer_at = address(b, from_, scale_index(b, source(i, last), spec.x.strides[last] * size))
+            pointer_at = address(b, from_, times(b, source(i, last), of_x[last], size))
             value = b.load(pointer_at, align=size, typ=typ)
-            b.store(value, address(b, to, scale_index(b, i, spec.out.strides[last] * size)), align=size)
+            b.store(value, address(b, to, times(b, i, of_out[last], size)), align=size)
 
-        repeat(b, 0, spec.out.shape[last], emit_element, "element")
+        repeat(b, 0, value_of(out_shape[last]), emit_element, "element")
 
     return finish_rows(b, row)
 

@@ -29,6 +29,7 @@ from mavcg.kernels.tensor.cumulative import Cumulative
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec, LookupSpec
 from mavcg.kernels.tensor.layer_norm import LayerNormSpec
+from mavcg.kernels.tensor.local_response import LrnSpec
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
@@ -57,6 +58,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         IntegerDepthwise: ("x", "out", "residual"),
         LayerNormSpec: ("outer",),
         LookupSpec: ("nest",),
+        LrnSpec: ("outer",),
         MatMul: ("batch",),
         PadBorder: ("out",),
         Pool: ("x", "out"),

@@ -23,7 +23,8 @@ from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.cumulative import Cumulative
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec
-from mavcg.kernels.tensor.pad import PadBorder
+from mavcg.kernels.tensor.local_response import LrnSpec
+from mavcg.kernels.tensor.pad import PadBorder, PadMapped
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.resample import ResampleSpec
@@ -57,7 +58,9 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         ElementwiseSpec: ("nest",),
         FlatIndexSpec: ("nest", "lengths", "index_strides"),
         GatherSpec: ("nest", "length", "step"),
+        LrnSpec: ("outer",),
         PadBorder: ("out", "before", "after"),
+        PadMapped: ("x", "out"),
         Pool: _OF_POOLS,
         QAvgPoolSpec: _OF_POOLS,
         **dict.fromkeys((IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise), _OF_IMAGES),
@@ -86,6 +89,7 @@ VIEWS: Mapping[type[KernelSpec], Mapping[str, int]] = MappingProxyType(
         QDepthwise: {"x": 0, "out": 2},
         ConvTranspose2d: {"x": 0, "out": 2},
         PadBorder: {"out": 0},
+        PadMapped: {"x": 0, "out": 1},
         **dict.fromkeys((Pool, QAvgPoolSpec), {"x": 0, "out": 1}),
     }
 )
@@ -166,7 +170,7 @@ def rows_of(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
             return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape))))
         case ArgTop():
             return product_of(*(counts[f"lines.shape.{i}"] for i in range(len(spec.lines.shape))))
-        case Cumulative() | Softmax():
+        case Cumulative() | LrnSpec() | Softmax():
             return product_of(*(counts[f"outer.shape.{i}"] for i in range(len(spec.outer.shape))))
         case FlatIndexSpec():
             positions = product_of(*(counts[f"nest.shape.{i}"] for i in range(len(spec.nest.shape))))
@@ -177,6 +181,8 @@ def rows_of(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
             return product_of(counts["out.shape.0"], counts["out.shape.1"])
         case PadBorder():
             return counts[f"out.shape.{spec.axis}"]
+        case PadMapped():
+            return product_of(*(counts[f"out.shape.{i}"] for i in range(len(spec.out.shape) - 1)))
         case Reduce():
             return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape) - spec.along)))
     raise AssertionError(f"{type(spec).__name__} reads no numbers of the run")

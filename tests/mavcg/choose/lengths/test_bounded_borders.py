@@ -1,0 +1,67 @@
+"""Pads that copy elements, and LRN across channels, of images of any height and width.
+
+Values are compared with onnxruntime's, and bits with those of kernels for the lengths.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.graph.counts import Dimension
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_right  # noqa: E402
+from tests.mavcg.choose.lengths.test_bounded_images import assert_images, images  # noqa: E402
+
+BATCH = {"batch": (1, 3), "height": (4, 12), "width": (4, 12)}
+LENGTHS = [(1, 4, 4), (3, 12, 12), (2, 5, 11), (3, 11, 4)]
+
+
+def padded(net: Images, mode: str) -> None:
+    net.add("Pad", net.last, net.constant(np.array([0, 0, 1, 3, 0, 0, 2, 1])), mode=mode)
+
+
+@pytest.mark.parametrize("between", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.sample(1)
+def test_pads(tmp_path: Path, mode: str, between: bool) -> None:
+    """Between convolutions they read and write images inside of padded ones."""
+
+    def write(net: Images) -> None:
+        if between:
+            net.conv(6, 3, 3, pads=[1, 1, 1, 1])
+        padded(net, mode)
+        if between:
+            net.conv(5, 3, 3)
+
+    assert_images(tmp_path, images(write, "batch", 2, "height", "width"), BATCH, LENGTHS, LENGTHS[1:3])
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+@pytest.mark.sample(1)
+def test_pads_of_time(tmp_path: Path, mode: str) -> None:
+    net = Images(1, 3, None)
+    net.add("Pad", net.last, net.constant(np.array([0, 0, 3, 0, 0, 2])), mode=mode)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 4, 40), (4, 5, 39, 40))
+
+
+@pytest.mark.parametrize("shape", [("batch", 6, "height", "width"), (1, 6, 5, "width"), (2, 6, "height", 4)])
+@pytest.mark.parametrize("between", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.sample(1)
+def test_lrn(tmp_path: Path, shape: tuple[Any, ...], between: bool) -> None:
+    def write(net: Images) -> None:
+        if between:
+            net.conv(7, 1, 1)
+        net.add("LRN", net.last, size=5)
+        if between:
+            net.conv(5, 3, 3, pads=[1, 1, 1, 1])
+
+    bounds = {name: (1, BATCH[name][1]) for name in shape if isinstance(name, str)}
+    places = [list(BATCH).index(name) for name in bounds]
+    lengths = [tuple(each[at] for at in places) for each in [*LENGTHS, (2, 1, 3)]]
+    assert_images(tmp_path, images(write, *shape), bounds, lengths, lengths[1:3])
