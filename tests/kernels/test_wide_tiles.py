@@ -14,9 +14,11 @@ from mavcg.choose.lowering.kernel_code import kernel_flags, kernel_module
 from mavcg.graph.layout import dense_strides
 from mavcg.kernels.block_weights.packing import BlockFormat
 from mavcg.kernels.block_weights.spec import BlockProduct, Lines
+from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.conv.tiling import FEW_PIXELS, few_pixels_tiling, register_tiling, uncrowded_pixels
 from mavcg.kernels.gemm.loop_shape import lane_counts
+from mavcg.kernels.int8.specs import QConv2d
 from mavcg.profiles.load import load_core
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import KernelSpec, Machine, View
@@ -72,6 +74,29 @@ def test_first_layers_do_not_spill(tmp_path: Path) -> None:
     machine = MACHINES["znver4"]
     assembly = assembly_of(first_layer(), machine, kernel_flags(machine), tmp_path / "kernel.s")
     assert "vfmadd" in assembly
+    assert not re.search(r"%zmm\d+, .*\(%rsp\)", assembly)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "channels"), [(7, 2, 3), (3, 1, 12)])
+def test_eight_bit_pixels_that_share_inputs_do_not_spill(
+    kernel: int, stride: int, channels: int, tmp_path: Path
+) -> None:
+    """A group of a pixel's inputs is a later group of the pixel before it, or of the one before that."""
+    width, machine = 13 * stride + kernel, MACHINES["znver4"]
+    x, out = (1, kernel, width, channels), (1, 1, 14, 32)
+    spec = QConv2d(
+        View("u8", x, dense_strides(x)),
+        View("u8", out, dense_strides(out)),
+        (kernel, kernel),
+        (stride, stride),
+        (1, 1),
+        1,
+        16,
+        Int8Epilogue(0, 0, 255, "u8"),
+        True,
+    )
+    assembly = assembly_of(spec, machine, kernel_flags(machine), tmp_path / "kernel.s")
+    assert "vpdpbusd" in assembly
     assert not re.search(r"%zmm\d+, .*\(%rsp\)", assembly)
 
 
