@@ -21,13 +21,13 @@ from mavcg.kernels.builder.emit import (
     for_range,
     intrinsic,
     kernel_function,
-    operand,
     scale_index,
 )
 from mavcg.kernels.builder.lanes import f32_splat, load_lanes, load_vector, shuffle, splat, store_lanes
-from mavcg.kernels.builder.nest import Nest, broadcast_strides, collapse
+from mavcg.kernels.builder.nest import Nest, broadcast_strides, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import advance, decode
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, times
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -67,10 +67,14 @@ def over_lines(
 
 
 def along_vectors(
-    b: ir.IRBuilder, length: int, lanes: int, acc: Values, body: Callable[[ir.Value, int, Values], Values]
+    b: ir.IRBuilder, length: Number, lanes: int, acc: Values, body: Callable[[ir.Value, int, Values], Values]
 ) -> Values:
-    """Emit acc = body(index, used lanes, acc) for each vector of a line; the last may be partial. Return the final
-    acc."""
+    """Emit acc = body(index, used lanes, acc) for each vector of a line; the last may be partial, and where a run sets
+    the length, the rest are single elements. Return the final acc."""
+    if not isinstance(length, int):
+        end = b.sub(length, b.urem(length, const(lanes)), name="whole")
+        acc = for_range(b, const(0), end, lanes, acc, lambda i, carried: body(i, lanes, carried), "part")
+        return for_range(b, end, length, 1, acc, lambda i, carried: body(i, 1, carried), "rest") if lanes > 1 else acc
     whole = length // lanes * lanes
     acc = for_range(b, const(0), const(whole), lanes, acc, lambda i, carried: body(i, lanes, carried), "part")
     return body(const(whole), length - whole, acc) if length > whole else acc
@@ -104,7 +108,8 @@ class LayerNormSpec(KernelSpec):
     the mean, so that it divides by the root of the mean square.
 
     A row of work is the elements of one mean. outer: loops over rows with strides of x and out. inner: loops inside a
-    row with strides of x, scale, bias?, out. dtype: of x and out; sums, scale and bias are f32.
+    row with strides of x, scale, bias?, out. dtype: of x and out; sums, scale and bias are f32. words: numbers of
+    outer, and the length of a single inner loop, that a run sets. Operands: x, scale, bias?, out, words.
     """
 
     outer: Nest
@@ -113,6 +118,7 @@ class LayerNormSpec(KernelSpec):
     epsilon: float
     dtype: str = "f32"
     centred: bool = True
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -158,34 +164,44 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
     """Emit three loops over each row: the sum, the sum of squared differences from the mean, the results; without the
     first of a norm that is not centred."""
     _, b = kernel_function(module, spec, machine)
-    pointers = [operand(b, i) for i in range(len(spec.inner.strides))]
+    numbers = load_numbers(b, spec.words, len(spec.inner.strides))
+    pointers = [numbers.operand(i) for i in range(len(spec.inner.strides))]
+    outer, run_length = nest_numbers(numbers, spec.outer, "outer"), numbers.at("inner.shape.0", spec.inner.shape[0])
     steps = [strides[-1] for strides in spec.inner.strides]
     dtypes = (spec.dtype, *["f32"] * (len(steps) - 2), spec.dtype)
     sizes = [DTYPES[dtype].itemsize for dtype in dtypes]
     lanes = PARTS if steps[0] == steps[-1] == 1 and all(step in (0, 1) for step in steps) else 1
-    length, count = spec.inner.shape[-1], float(spec.inner.elements)
+    length: Number = spec.inner.shape[-1]
+    count = ir.Constant(F32, float(spec.inner.elements))
+    if not isinstance(run_length, int):
+        length, count = run_length, b.uitofp(run_length, F32, name="count")
     zero = f32_splat(0.0, lanes)
 
     def sum_of(addresses: list[ir.Value], term: Callable[[ir.Value], ir.Value]) -> ir.Value:
         def line(at: list[ir.Value], acc: Values) -> Values:
             def vector(i: ir.Value, used: int, carried: Values) -> Values:
                 value = term(load_of_line(b, at[0], i, steps[0], lanes, used, spec.dtype))
-                if used < lanes:
+                if used < lanes and not isinstance(length, int):  # one of the rest: in the lane of its number
+                    lane = b.trunc(b.urem(i, const(lanes)), I32)
+                    value = b.insert_element(zero, b.extract_element(value, const(0, I32)), lane)
+                elif used < lanes:
                     value = shuffle(b, value, zero, [j if j < used else lanes + j for j in range(lanes)])
                 return (b.fadd(carried[0], value),)
 
             return along_vectors(b, length, lanes, acc, vector)
 
+        if not isinstance(length, int):
+            return sum_of_lanes(b, line(addresses, (zero,))[0])
         return sum_of_lanes(b, over_lines(b, spec.inner, addresses, sizes, (zero,), line)[0])
 
     def row(index: ir.Value) -> None:
         x, *parameters, out = pointers
-        for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            x, out = advance(b, (x, out), (x_step, out_step), i, (sizes[0], sizes[-1]))
+        for i, x_step, out_step in zip(decode(b, index, outer.shape), *outer.strides, strict=True):
+            x, out = address(b, x, times(b, i, x_step, sizes[0])), address(b, out, times(b, i, out_step, sizes[-1]))
         addresses = [x, *parameters, out]
         means = None
         if spec.centred:
-            mean = b.fdiv(sum_of(addresses, lambda value: value), ir.Constant(F32, count), name="mean")
+            mean = b.fdiv(sum_of(addresses, lambda value: value), count, name="mean")
             means = splat(b, mean, lanes)
 
         def centre(value: ir.Value) -> ir.Value:
@@ -195,7 +211,7 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
             rest = centre(value)
             return b.fmul(rest, rest)
 
-        variance = b.fdiv(sum_of(addresses, square), ir.Constant(F32, count), name="variance")
+        variance = b.fdiv(sum_of(addresses, square), count, name="variance")
         spread = intrinsic(b, "sqrt", [b.fadd(variance, ir.Constant(F32, spec.epsilon))])
         factor = splat(b, b.fdiv(ir.Constant(F32, 1.0), spread), lanes)
 
@@ -213,7 +229,10 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
 
             return along_vectors(b, length, lanes, acc, vector)
 
-        over_lines(b, spec.inner, addresses, sizes, (), line)
+        if isinstance(length, int):
+            over_lines(b, spec.inner, addresses, sizes, (), line)
+        else:
+            line(addresses, ())
 
     return finish_rows(b, row)
 

@@ -23,6 +23,7 @@ from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.cumulative import Cumulative
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.gather import GatherSpec
+from mavcg.kernels.tensor.layer_norm import LayerNormSpec
 from mavcg.kernels.tensor.local_response import LrnSpec
 from mavcg.kernels.tensor.pad import PadBorder, PadMapped
 from mavcg.kernels.tensor.pool import Pool
@@ -58,6 +59,7 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         ElementwiseSpec: ("nest",),
         FlatIndexSpec: ("nest", "lengths", "index_strides"),
         GatherSpec: ("nest", "length", "step"),
+        LayerNormSpec: ("outer", "inner.shape"),
         LrnSpec: ("outer",),
         PadBorder: ("out", "before", "after"),
         PadMapped: ("x", "out"),
@@ -125,6 +127,8 @@ def computes_alike(
     if type(spec) not in _TAKES_NOTHING and any(_can_be_nothing(*each, dimensions) for each in read.items()):
         return False
     match spec:
+        case LayerNormSpec(inner=Nest(shape=(_, _, *_))):  # it reads the length of a single inner loop
+            return not any(_begins(path, ("inner",)) for path in read)
         case Softmax(line=1):
             return read.keys().isdisjoint(("axis.1", "axis.2"))
         case Reduce(reduced=Nest(strides=((*_, 1), *_))):
@@ -170,7 +174,7 @@ def rows_of(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
             return product_of(*(counts[f"kept.shape.{i}"] for i in range(len(spec.kept.shape))))
         case ArgTop():
             return product_of(*(counts[f"lines.shape.{i}"] for i in range(len(spec.lines.shape))))
-        case Cumulative() | LrnSpec() | Softmax():
+        case Cumulative() | LayerNormSpec() | LrnSpec() | Softmax():
             return product_of(*(counts[f"outer.shape.{i}"] for i in range(len(spec.outer.shape))))
         case FlatIndexSpec():
             positions = product_of(*(counts[f"nest.shape.{i}"] for i in range(len(spec.nest.shape))))

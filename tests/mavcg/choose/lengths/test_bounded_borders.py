@@ -1,4 +1,4 @@
-"""Pads that copy elements, and LRN across channels, of images of any height and width.
+"""Pads that copy elements, LRN across channels and norms of each channel, of images of any height and width.
 
 Values are compared with onnxruntime's, and bits with those of kernels for the lengths.
 """
@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.errors import MavcgError
 from mavcg.graph.counts import Dimension
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import assert_right  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
 from tests.mavcg.choose.lengths.test_bounded_images import assert_images, images  # noqa: E402
 
 BATCH = {"batch": (1, 3), "height": (4, 12), "width": (4, 12)}
@@ -65,3 +66,34 @@ def test_lrn(tmp_path: Path, shape: tuple[Any, ...], between: bool) -> None:
     places = [list(BATCH).index(name) for name in bounds]
     lengths = [tuple(each[at] for at in places) for each in [*LENGTHS, (2, 1, 3)]]
     assert_images(tmp_path, images(write, *shape), bounds, lengths, lengths[1:3])
+
+
+@pytest.mark.parametrize("between", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("groups", [0, 2])
+@pytest.mark.sample(1)
+def test_norms_of_images(tmp_path: Path, groups: int, between: bool) -> None:
+    """InstanceNormalization, also of groups of channels as exporters write it."""
+
+    def write(net: Images) -> None:
+        if between:
+            net.conv(6, 3, 3, pads=[1, 1, 1, 1])
+        before, shape = net.last, net.add("Shape", net.last)
+        scale, bias = (net.constant(np.full(groups or 6, value, np.float32)) for value in (0.7, 0.1))
+        net.last = before
+        if groups:
+            net.add("Reshape", before, net.constant(np.array([0, groups, -1])))
+        net.add("InstanceNormalization", net.last, scale, bias)
+        if groups:
+            net.add("Reshape", net.last, shape)
+        if between:
+            net.conv(5, 3, 3)
+
+    assert_images(tmp_path, images(write, "batch", 6, "height", "width"), BATCH, LENGTHS, LENGTHS[1:3])
+
+
+def test_a_norm_over_two_loops_is_refused(tmp_path: Path) -> None:
+    net = Images(1, None, 5)
+    net.add("LayerNormalization", "x", net.constant(np.ones(5, np.float32)), axis=1)
+    path = net.save(tmp_path / "m.onnx")
+    with pytest.raises(MavcgError, match=r"no kernel of it \(layer_norm_f32\) takes all lengths"):
+        lowered_for_lengths(path, {"x": net.shape}, Dimension("N", 2, 9))
