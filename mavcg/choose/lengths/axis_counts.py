@@ -10,7 +10,7 @@ length or in ceil mode, is found from these. For this their samples have to have
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, combinations
-from math import gcd
+from math import gcd, lcm
 
 from mavcg.choose.lengths.samples import AxisCounts, Refusal, ShapeSample, index_count, lengths_text
 from mavcg.choose.lengths.window_pads import CONVOLUTIONS, PADS, POOLS, axis_pads, reach_of
@@ -34,20 +34,26 @@ _MOST_REMAINDERS = 8  # of longer strides only a few are read: pads are constant
 def distances(graph: Graph) -> tuple[int, ...]:
     """Return by how much lengths have to differ from the longest one for all remainders of strides, ascending.
 
-    The last is a multiple of all strides on a path, after which every remainder comes again; 1 without strides.
+    The last is a multiple of the product of all strides on any path, after which every remainder comes again; 1 without
+    strides. Axes may have strides of their own, and change places later.
     """
-    steps: dict[str, int] = {}  # indices of an input that a row of a tensor stands for
+    steps: dict[str, set[int]] = {}  # numbers of an input's indices that one index of a tensor stands for
     found = {1}
     for node in graph.nodes:
-        before = max((steps.get(name, 1) for name in node.inputs), default=1)
-        stride = max(node.attr("stride")) if node.op in (*CONVOLUTIONS, *POOLS) else 1
+        before = {step for name in node.inputs for step in steps.get(name, {1})} or {1}
+        strides = {1}
+        if node.op in (*CONVOLUTIONS, *POOLS):
+            strides = set(node.attr("stride"))
         if node.op == "slice":
-            stride = max(1, *node.attr("steps"))
+            strides = {max(1, *node.attr("steps"))}
         if node.op == "resample" and not has_rule(node):
-            stride = _resampled_by(node, graph.types).denominator
-        found.update(before * remainder for remainder in range(1, min(stride, _MOST_REMAINDERS)))
-        found.add(before * stride)
-        steps.update(dict.fromkeys(node.outputs, before * stride))
+            strides = {_resampled_by(node, graph.types).denominator}
+        most = min(max(strides), _MOST_REMAINDERS)
+        found.update(step * remainder for step in before for remainder in range(1, most))
+        after = {step * stride for step in before for stride in strides}
+        found |= after
+        steps.update(dict.fromkeys(node.outputs, after))
+    found.add(lcm(*(step for after in steps.values() for step in after)))
     return tuple(sorted(found))
 
 

@@ -4,7 +4,9 @@ from itertools import product
 
 import pytest
 
+from mavcg.choose.lengths.axis_counts import distances
 from mavcg.choose.lengths.samples import fit_count, further_samples, kernel_samples, lengths_text
+from mavcg.graph import Graph
 from mavcg.graph.counts import Count, Dimension, Length, product_of, quotient_of, sum_of, value_at
 
 A, B = Length("a"), Length("b")
@@ -30,3 +32,20 @@ def test_samples_of_a_dimension_with_a_step_are_in_its_steps() -> None:
     found = {sample["height"] for sample in further_samples([dimension], (1, 2, 4, 8, 16, 32))}
     assert {n * 24 % 32 for n in found} == {0, 8, 16, 24} and min(found) == 1
     assert lengths_text({"height": 3}, [dimension]) == "the length 72"
+
+
+STRIDES = """graph g {
+    input %x: f32[1,60,60,1]
+    %a: f32[1,30,20,1] = max_pool2d(%x) kernel=[1,1] stride=[2,3]
+    %b: f32[1,15,10,1] = max_pool2d(%a) kernel=[1,1] stride=[2,2]
+    %c: f32[1,5,10,1] = max_pool2d(%b) kernel=[1,1] stride=[3,1]
+    return %c
+}
+"""
+
+
+def test_every_remainder_comes_again_after_strides_that_differ_by_axis() -> None:
+    """The height has strides of 2, 2 and 3, the width of 3, 2 and 1: 18, the larger ones' product, is no period."""
+    *_, period = every = distances(Graph.parse(STRIDES))
+    assert period % 12 == 0
+    assert {1, 2, 3, 4, 6, 8, 12} <= set(every)
