@@ -23,7 +23,7 @@ from mavcg.kernels.int8.packed_weights import (
     pack_weights,
 )
 from mavcg.kernels.int8.register_tile import GROUP, U8_LARGEST, SumRun, sums_in_i16
-from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors, packed_terms
+from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, filled_for_tiles, in_vectors, packed_terms
 from mavcg.kernels.int8.tile import LARGEST_REAL
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
@@ -58,6 +58,8 @@ def qconv_step(
     if spec.kernel == spec.stride == (1, 1):
         x, out, *rest = in_pieces([v for v in (x, out, residual) if v is not None], PIECE_PIXELS)
         spec = replace(spec, x=x, out=out, residual=rest[0] if rest else None)
+    if packing.int8_tiles:
+        spec = filled_for_tiles(spec)
     spec = replace(spec, in_i16=sums_in_i16(in_groups(weights, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
     spec = replace(spec, terms=packed_terms(spec, packing.terms))
     spec = replace(spec, shift=bool(node.inputs[4]), bounded=results_bounded(node, graph, weights))

@@ -64,5 +64,5 @@ def in_groups(weights: Array, run: SumRun) -> Array:
     """Arrange weights [O, KH, KW, C/groups] as [O, run.steps, run.group]: the terms of each group of inputs that is
     read."""
     terms = np.array(run.terms(), np.int64)
-    flat = weights.reshape(weights.shape[0], -1, run.length)
+    flat = weights.reshape(weights.shape[0], -1, run.term_bytes)
     return np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(weights.shape[0], run.steps, run.group)

@@ -309,12 +309,13 @@ class SumRun:
 
     length: bytes of a run, which is read in groups of `group` bytes. The last group ends where the run ends, so that
     some bytes may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group
-    of four. A run may set a step.
+    of four. A run may set a step. unused: the last bytes of a run that are no terms; their weights are zero.
     """
 
     levels: tuple[tuple[int, Number], ...]
     length: int
     group: int = GROUP
+    unused: int = 0
 
     @property
     def groups(self) -> int:
@@ -334,10 +335,20 @@ class SumRun:
         """The same groups without the steps between inputs, on which packed weights do not depend."""
         return replace(self, levels=tuple((count, 0) for count, _ in self.levels))
 
+    @property
+    def term_bytes(self) -> int:
+        """Number of bytes of a run that are terms."""
+        return self.length - self.unused
+
+    def in_whole_groups(self, beyond: int) -> "SumRun":
+        """Return the run up to the end of its last group, if that is at most `beyond` bytes after its own."""
+        unused = -self.length % self.group
+        return replace(self, length=self.length + unused, unused=unused) if unused <= beyond else self
+
     def terms(self) -> list[tuple[int, ...]]:
         """Return, for each group, the byte of the run that each position multiplies; -1: its weight is zero."""
         groups, size = [], self.group
         for start in range(0, self.length, size):
             first = max(0, min(start, self.length - size))
-            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + size)))
+            groups.append(tuple(i if start <= i < self.term_bytes else -1 for i in range(first, first + size)))
         return groups

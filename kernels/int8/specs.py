@@ -32,12 +32,13 @@ class EightBitConvolution(Convolution):
 
     narrow: no packed weight is -128. in_i16: number of groups whose products i16 can sum (register_tile.sums_in_i16).
     terms: neighbouring terms of a sum in packed weights, GROUP or MATRIX_GROUP. window_sums: True if the sum of each
-    output's inputs is needed too.
+    output's inputs is needed too. beyond: bytes after a run of inputs that may be read as well, to fill its last group.
     """
 
     narrow: bool
     in_i16: int
     terms: int
+    beyond: int = 0
 
     words: Words
 
@@ -79,7 +80,8 @@ class EightBitConvolution(Convolution):
         level."""
         _, row, col, _ = self.x.strides
         steps = (self.dilation[0] * row, self.dilation[1] * col)
-        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels, self.terms)
+        run = merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels, self.terms)
+        return run.in_whole_groups(self.beyond)
 
     @property
     def free_tap_rows(self) -> bool:
@@ -127,8 +129,8 @@ class QConv2d(EightBitConvolution):
     or multiplier and shift [2, ..]. The bias includes the zero point of x; its parts are for inputs taken as i8, for
     inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits.
     residual: N, H, W, C, 8 bits, the last operand, which `sum` adds before the result is rounded again; `sum` may also
-    only scale the rounded result. free_rows: as in Convolution. words: as in Conv2d, the last operands. A row of work
-    is a row of output pixels, or, where by_channels, a panel.
+    only scale the rounded result. free_rows: as in Convolution. words: as in Conv2d, the last operands. beyond: as in
+    filled_for_tiles. A row of work is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -148,6 +150,7 @@ class QConv2d(EightBitConvolution):
     sum: QuantizedSum | None = None
     free_rows: bool = False
     words: Words = ()
+    beyond: int = 0
 
     @property
     def residual_operand(self) -> int:
@@ -163,8 +166,26 @@ class QConv2d(EightBitConvolution):
         return replace(super().tiling_rules, residual=self.residual is not None)
 
 
-# A core with products of matrices, for the choice of a packing, which does not depend on its other properties.
+# Cores with products of matrices, and of tiles, for the choice of a packing, which does not depend on their other
+# properties.
 _MATRIX_CORE = Machine("matrix", "aarch64", "generic", dot_product=True, matrix_product=True)
+_TILE_CORE = Machine(
+    "tiles", "x86_64", "generic", vector_bytes=64, vector_registers=32, dot_product=True, int8_tiles=True
+)
+
+
+def filled_for_tiles(spec: QConv2d) -> QConv2d:
+    """Return the spec with runs of whole groups of inputs if sums in tiles, which need these, then take fewer cycles.
+
+    Such runs are rows of taps of three channels. What is read after a run, by weights of zero, lies in the same row of
+    x: to the right of the last window there must be a column.
+    """
+    beyond = -spec.run.length % GROUP
+    columns = spec.x.shape[2] - 1 - (spec.out.shape[2] - 1) * spec.stride[1] - (spec.kernel[1] - 1) * spec.dilation[1]
+    if not beyond or 0 in spec.out.shape or beyond > columns * spec.x.strides[2]:
+        return spec
+    filled = replace(spec, beyond=beyond)
+    return filled if filled.form(_TILE_CORE).in_tiles else spec
 
 
 def packed_terms(spec: EightBitConvolution, most: int) -> int:

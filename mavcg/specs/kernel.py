@@ -74,14 +74,15 @@ class Packing:
 
     lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length. terms: most
     neighbouring terms of an 8-bit sum that the weights of a channel keep together: 4 for dot products, 8 for products
-    of matrices. bf16_terms: the same of a bf16 sum: 2 for products of pairs, 4
-    for products of matrices, 1 where factors are widened to f32; 32 for blocks of up to 32 terms, of which two lie
-    together.
+    of matrices. bf16_terms: the same of a bf16 sum: 2 for products of pairs, 4 for products of matrices, 1 where
+    factors are widened to f32; 32 for blocks of up to 32 terms, of which two lie together. int8_tiles: True if a
+    version has tiles of 8-bit sums, for which runs of inputs are filled up to whole groups where rows are long enough.
     """
 
     lanes: int
     terms: int = 4
     bf16_terms: int = 1
+    int8_tiles: bool = False
 
 
 @dataclass(frozen=True)

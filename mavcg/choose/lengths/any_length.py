@@ -43,6 +43,7 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     ordered, known = with_computed_tables(ordered, sampled.samples, sampled.resized, refusal)
     ordered, pads = with_own_pads(ordered, sampled.samples, sampled.pads, refusal)
     separate = moved_parts(ordered)
+    packing = replace(packing, int8_tiles=False)  # a run's rows may be too short to be read beyond a sum's inputs
     lowered = [without_state_copies(lower_graph(graph, packing, separate=separate)) for graph in ordered]
     most = lowered[0]
     axes = _axes(lowered, sampled, pads, known, refusal)

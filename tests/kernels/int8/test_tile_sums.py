@@ -19,7 +19,7 @@ from mavcg.choose.lowering.kernel_code import kernel_module
 from mavcg.graph import Graph, Node, type_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.register_tile import ProductForm, SumRun, tile_form
-from mavcg.kernels.int8.specs import EightBitConvolution
+from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile_sums import pixel_tiles
 from mavcg.kernels.registry import emit, lower
 from mavcg.ops import infer, make_node
@@ -43,7 +43,7 @@ MACHINE = Machine(
     dot_product=True,
     int8_tiles=True,
 )
-PACKING = Packing(lanes=16)
+PACKING = Packing(lanes=16, int8_tiles=True)
 
 
 @cache
@@ -101,6 +101,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((2, 6, 20, 128), (66, 2, 1, 64), {"groups": 2, "dilation": (2, 1)}),
     ((1, 1, 40, 160), (64, 1, 1, 160), {}),
     ((1, 1, 3, 512), (64, 1, 1, 512), {}),
+    ((1, 9, 38, 3), (64, 7, 7, 3), {"stride": (2, 2)}),
 ]
 
 
@@ -155,6 +156,16 @@ def test_convolutions_that_gain_too_little_are_not_in_tiles() -> None:
     node, graph, _, _ = convolution((1, 9, 9, 64), (64, 3, 3, 64), "u8")
     without = form_of_node(node, graph, replace(MACHINE, int8_tiles=False))
     assert (form_of_node(node, graph).kind, without.kind) == ("tdpbusd", "vnni")
+
+
+def test_runs_are_filled_for_tiles_within_a_row() -> None:
+    """Rows of 21 bytes of 7 taps, to 24 bytes; not where the last window ends with the row, nor for few taps."""
+    for width, kernel, beyond in ((38, 7, 3), (37, 7, 0), (34, 3, 0)):
+        node, graph, _, _ = convolution((1, 9, width, 3), (64, kernel, kernel, 3), "u8", stride=(2, 2))
+        spec = step_of(node, graph).spec
+        assert isinstance(spec, QConv2d) and (spec.beyond, spec.form(MACHINE).in_tiles) == (beyond, beyond > 0)
+    assert SumRun(((7, 690),), 21).in_whole_groups(3) == SumRun(((7, 690),), 24, unused=3)
+    assert SumRun((), 24, unused=3).terms()[-1] == (20, -1, -1, -1)
 
 
 def test_rows_of_tiles_are_equal_parts_of_a_run() -> None:
