@@ -22,6 +22,7 @@ from mavcg.passes.graph.attention import fuse_attention
 from mavcg.specs.kernel import Machine, Packing, Step
 from mavcg.specs.packed_constant import constant_array
 from tests.kernels.conftest import Compiled, host_machines
+from tests.mavcg.choose.lengths.bounded_models import Images
 
 Array = NDArray[Any]
 Shapes = Mapping[str, Sequence[int | str | None]]  # of the inputs; None: the bounded dimension, or its name
@@ -200,3 +201,21 @@ def assert_same(
         for have, want in zip(ours, reference.run(None, dict(inputs[length])), strict=True):
             near = np.frombuffer(have, np.float32).reshape(want.shape)
             assert np.abs(near - want).max() <= 1e-4 * max(1.0, np.abs(want).max())
+
+
+def assert_images(
+    path: Path,
+    net: Images,
+    bounds: Mapping[str, tuple[int, int]],
+    lengths: Sequence[tuple[int, ...]],
+    same_bits: Sequence[tuple[int, ...]],
+) -> None:
+    """Compare a network at these lengths, and its bits at `same_bits`. bounds: of the dimensions in its shape."""
+    rng = np.random.default_rng(3)
+    inputs = {}
+    for each in lengths:
+        known = dict(zip(bounds, each, strict=True))
+        shape = [known[length] if isinstance(length, str) else int(length or 1) for length in net.shape]
+        inputs[each] = {"x": rng.standard_normal(shape).astype(np.float32)}
+    dimensions = [Dimension(name, *ends) for name, ends in bounds.items()]
+    assert_same(net.save(path / "m.onnx"), {"x": net.shape}, dimensions, inputs, same_bits)

@@ -16,8 +16,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
-from tests.mavcg.choose.lengths.test_bounded_images import assert_images, images  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_images, assert_right, lowered_for_lengths  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_windows import images  # noqa: E402
 
 BATCH = {"batch": (1, 3), "height": (4, 12), "width": (4, 12)}
 LENGTHS = [(1, 4, 4), (3, 12, 12), (2, 5, 11), (3, 11, 4)]

@@ -18,7 +18,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
 from tests.mavcg.choose.lengths.bounded_run import lowered_for_lengths, optimised, results_of_lengths  # noqa: E402
-from tests.mavcg.choose.lengths.test_bounded_resizing import pyramid_of_features  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_windows import pyramid_of_features  # noqa: E402
 
 LENGTHS = [(9, 9), (10, 13), (40, 41), (39, 10), (17, 16)]
 HAS_F16 = bool(llvm.get_host_cpu_features().get("avx512fp16"))

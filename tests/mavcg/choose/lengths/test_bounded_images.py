@@ -3,7 +3,7 @@
 Values are compared with onnxruntime's, and bits with those of kernels for the lengths.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.graph.counts import Dimension
 from tests.conftest import NO_SHRINKING, examples
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images, small_cnn  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import assert_same  # noqa: E402
-from tests.mavcg.choose.lengths.test_bounded_windows import OPERATORS, front_end, pyramid, tcn  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_images  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_windows import OPERATORS, front_end, images, pyramid, tcn  # noqa: E402
 
 Bounds = Mapping[str, tuple[int, int]]
 NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-
-
-def assert_images(
-    path: Path, net: Images, bounds: Bounds, lengths: Sequence[tuple[int, ...]], same_bits: Sequence[tuple[int, ...]]
-) -> None:
-    """Compare a network at these lengths, and its bits at `same_bits`. bounds: of the dimensions in its shape."""
-    rng = np.random.default_rng(3)
-    inputs = {}
-    for each in lengths:
-        known = dict(zip(bounds, each, strict=True))
-        shape = [known[length] if isinstance(length, str) else int(length or 1) for length in net.shape]
-        inputs[each] = {"x": rng.standard_normal(shape).astype(np.float32)}
-    dimensions = [Dimension(name, *ends) for name, ends in bounds.items()]
-    assert_same(net.save(path / "m.onnx"), {"x": net.shape}, dimensions, inputs, same_bits)
-
-
-def images(write: Callable[[Images], None], *shape: Any) -> Images:
-    net = Images(*shape)
-    write(net)
-    return net
 
 
 def up_and_down(net: Images) -> None:

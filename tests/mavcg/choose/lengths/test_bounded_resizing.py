@@ -19,8 +19,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import assert_right  # noqa: E402
-from tests.mavcg.choose.lengths.test_bounded_images import assert_images, images  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_images, assert_right  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_windows import images, pyramid_of_features, to_the_size_of  # noqa: E402
 
 SMALL = {"height": (7, 40), "width": (9, 41)}
 LENGTHS = [(7, 9), (40, 41), (39, 40), (8, 33), (17, 16), (32, 24), (13, 10)]
@@ -34,28 +34,6 @@ MODES: tuple[dict[str, Any], ...] = (
     {"mode": "nearest", "nearest_mode": "round_prefer_ceil"},
     {"mode": "nearest", "coordinate_transformation_mode": "align_corners", "nearest_mode": "ceil"},
 )
-
-
-def to_the_size_of(net: Images, like: str, **attributes: Any) -> None:
-    """Resize the last tensor to height and width of another one, as exporters compute sizes."""
-    made = net.last
-    sizes = []
-    for name, ends in ((made, (0, 2)), (like, (2, 4))):
-        whole = net.add("Shape", name)
-        bounds = [net.constant(np.array([end])) for end in ends]
-        sizes.append(net.add("Slice", whole, *bounds))
-    both = net.add("Concat", *sizes, axis=0)
-    net.add("Resize", made, "", "", both, **attributes)
-
-
-def pyramid_of_features(net: Images, **attributes: Any) -> None:
-    """Two levels of features at strides of 2 and 4, of which the smaller one is added to the larger one."""
-    net.conv(8, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
-    large = net.last
-    net.conv(8, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
-    to_the_size_of(net, large, **attributes)
-    net.add("Add", large, net.last)
-    net.conv(4, 3, 3, pads=[1, 1, 1, 1], act="")
 
 
 @pytest.mark.parametrize("attributes", MODES, ids=lambda each: " ".join(each.values()))

@@ -18,8 +18,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import assert_right  # noqa: E402
-from tests.mavcg.choose.lengths.test_bounded_images import assert_images, images  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_images, assert_right  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_windows import images  # noqa: E402
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 

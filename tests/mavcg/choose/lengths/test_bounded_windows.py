@@ -18,6 +18,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images, Tokens, small_cnn  # noqa: E402
 from tests.mavcg.choose.lengths.bounded_run import assert_right, lowered_for_lengths  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_windows import OPERATORS, front_end, pyramid, tcn  # noqa: E402
 
 Shape = tuple[int | None, ...]
 
@@ -31,32 +32,6 @@ def pixels_last(shape: Sequence[int | None], write: Callable[[Images], None]) ->
     net.add("Transpose", net.last, perm=[0, *range(2, rank), 1])
     net.shape = tuple(shape)
     return net
-
-
-def tcn(net: Images) -> None:
-    """Dilated causal convolutions with residuals, depthwise ones among them."""
-    net.conv(16, 3, pads=[2, 0])
-    for dilation in (2, 4):
-        before = net.last
-        net.conv(16, 3, pads=[2 * dilation, 0], dilations=[dilation])
-        net.conv(16, 5, group=16, pads=[4, 0])
-        net.add("Add", before, net.last)
-
-
-def front_end(net: Images) -> None:
-    """Two convolutions of stride 2 along time, as in front of a speech encoder, and one along frequencies too."""
-    net.conv(24, 3, strides=[2], pads=[1, 1])
-    net.conv(40, 3, strides=[2], pads=[1, 1])
-    net.conv(16, 1)
-
-
-def pyramid(net: Images) -> None:
-    """Pools of all kinds, some with more windows in ceil mode."""
-    net.pool("MaxPool", 3, strides=[2], pads=[1, 1], ceil_mode=1)
-    net.pool("AveragePool", 3, strides=[1], pads=[1, 1], count_include_pad=1)
-    net.pool("AveragePool", 2, strides=[3], ceil_mode=1)
-    net.conv(6, 2)
-    net.pool("MaxPool", 2, strides=[2], ceil_mode=1)
 
 
 @pytest.mark.parametrize("write", [tcn, front_end, pyramid])
@@ -142,30 +117,6 @@ def test_a_length_that_is_too_short_names_the_least(tmp_path: Path) -> None:
     with pytest.raises(MavcgError, match=r"at the length 1 .* does not fit .* the least length .* is 10: give 10..50"):
         lowered_for_lengths(path, {"x": net.shape}, Dimension("N", 1, 50))
     assert_right(path, net.shape, Dimension("N", 10, 50), (10, 11, 12, 50), (11,))
-
-
-OPERATORS: dict[str, Callable[[Images, Any], None]] = {
-    "conv": lambda net, draw: net.conv(
-        draw(st.integers(1, 20)),
-        kernel := draw(st.integers(1, 4)),
-        strides=[draw(st.integers(1, 3))],
-        dilations=[draw(st.integers(1, 3))],
-        pads=[draw(st.integers(0, 3 * kernel)), draw(st.integers(0, 3 * kernel))],
-    ),
-    "depthwise": lambda net, draw: net.conv(
-        net.channels, draw(st.integers(1, 5)), group=net.channels, strides=[draw(st.integers(1, 2))], pads=[2, 3]
-    ),
-    "maximum": lambda net, draw: net.pool(
-        "MaxPool", 3, strides=[draw(st.integers(1, 3))], pads=[1, 1], ceil_mode=draw(st.integers(0, 1))
-    ),
-    "average": lambda net, draw: net.pool(
-        "AveragePool",
-        draw(st.integers(2, 3)),
-        strides=[draw(st.integers(1, 3))],
-        pads=[1, draw(st.integers(0, 1))],
-        count_include_pad=draw(st.integers(0, 1)),
-    ),
-}
 
 
 @settings(max_examples=examples(300, 2), phases=NO_SHRINKING)
