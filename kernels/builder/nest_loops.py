@@ -30,6 +30,7 @@ class Line:
 
 
 Inner = Callable[[list[ir.Value], Line], None]
+InnerPlane = Callable[[list[ir.Value], ir.Value, ir.Value], None]
 
 
 def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[Number]) -> list[ir.Value]:
@@ -80,11 +81,13 @@ def nest_rows(
     item_bytes: Sequence[int],
     inner: Inner,
     numbers: NestNumbers | None = None,
+    inner_plane: InnerPlane | None = None,
 ) -> None:
     """Emit the loops over the kernel's range of rows and the dimensions inside; `inner` emits each run of elements.
 
     inner: gets the address of each operand at index 0 of the innermost dimension, and the run. numbers: lengths and
-    strides, if a run sets some. The caller ends the function.
+    strides, if a run sets some. inner_plane: emits two dimensions at once where a row has whole innermost ones; it gets
+    the addresses at index 0 of both, and the range of the outer one. The caller ends the function.
     """
     at, block = nest.row_split
     numbers = numbers or NestNumbers(nest.shape, nest.strides)
@@ -103,6 +106,9 @@ def nest_rows(
     def loops(dim: int, addresses: list[ir.Value]) -> None:
         if dim == last:
             inner(addresses, Line(const(0), lengths[last], nest.shape[last]))
+            return
+        if dim == last - 1 and inner_plane is not None:
+            inner_plane(addresses, const(0), value_of(lengths[dim]))
             return
         repeat(
             b,
@@ -124,6 +130,9 @@ def nest_rows(
         end = value_of(lengths[at])
         if in_blocks:
             end = minimum(b, b.add(begin, const(block)), end, "end_in_row")
+        if at == last - 1 and inner_plane is not None:
+            inner_plane(addresses, begin, end)
+            return
         repeat(b, begin, end, lambda i: loops(at + 1, advance(b, addresses, steps(at), i, item_bytes)), f"i{at}")
 
     repeat(b, b.function.args[1], b.function.args[2], row, "row")

@@ -11,7 +11,8 @@ from mavcg.kernels.builder.emit import address, const, kernel_function, operand,
 from mavcg.kernels.builder.lanes import load_lanes, load_vector, splat, store_lanes, store_vector
 from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, NestKernel, broadcast_strides, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, minimum, nest_rows
-from mavcg.kernels.builder.run_numbers import load_numbers, times
+from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, multiple, times
+from mavcg.kernels.tensor.transpose_blocks import Plane, interleave
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
@@ -79,7 +80,8 @@ def copy_steps(
 
 
 def emit_copy(module: ir.Module, spec: CopySpec, machine: Machine) -> ir.Function:
-    """Emit a copy, in vectors where the innermost dimension is contiguous in both views or broadcasts an element."""
+    """Emit a copy, in vectors where the innermost dimension is contiguous in both views or broadcasts an element, or
+    where it has two to four elements that interleave lines of the source, as an image's channels of a file do."""
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
     typ = ir.IntType(size * 8)
@@ -114,8 +116,16 @@ def emit_copy(module: ir.Module, spec: CopySpec, machine: Machine) -> ir.Functio
 
         repeat(b, line.begin, line.end(b), emit_element, "element")
 
+    count = fixed_number(nest.shape[-1]) or 0
+    lines = [strides[-2:] for strides in nest.strides]
+    weaves = 2 <= count <= 4 and from_step != 0 and lines[0][0] == 1 and lines[1] == (count, 1)
+
+    def weave(addresses: list[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        plane = Plane(addresses[0], addresses[1], size, multiple(b, from_step, size), count * size)
+        interleave(b, plane, (begin, end), (const(0), const(count)), lanes, count)
+
     inner = dense if to_step == 1 and from_step in (0, 1) else copy_strided
-    nest_rows(b, spec.nest, (source, target), (size, size), inner, nest)
+    nest_rows(b, spec.nest, (source, target), (size, size), inner, nest, weave if weaves else None)
     b.ret_void()
     return function
 

@@ -3,15 +3,22 @@
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES
+from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.tensor.copies import CopySpec, emit_copy
+from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import View
 from tests.conftest import examples
+from tests.kernels.conftest import machines_of_all_widths
+from tests.kernels.host_engine import host_engine
 
 Array = NDArray[Any]
 AssertNode = Callable[..., list[Array]]
@@ -107,3 +114,32 @@ def test_slice_of_any_range(assert_node: AssertNode, inside: Inside, data: st.Da
     starts, stops, steps = zip(*ranges, strict=True)
     x = counted("f32", tuple(lengths))
     assert_node("slice", (x,), starts=starts, stops=stops, steps=steps, views={"x0": inside("f32", x.shape)})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels", "most"), [("f32", 3, 80), ("f32", 3, 400), ("i8", 3, 80), ("f16", 2, 80), ("i64", 4, 80)]
+)
+def test_channels_of_images_of_any_size_are_interleaved(dtype: str, channels: int, most: int) -> None:
+    """Images C, H, W copied into rows of W, C with a gap, whose lengths and strides are words of the run.
+
+    A row of work is several rows of an image, or a part of one.
+    """
+    machine, item = machines_of_all_widths()[-1], DTYPES[dtype].itemsize
+    shape, paths = (most, most, channels), ("shape.0", "shape.1", "strides.0.0", "strides.0.2", "strides.1.0")
+    nest = Nest(shape, ((most, 1, most**2), (most * channels + 1, channels, 1)))
+    module = ir.Module("copy")
+    module.triple = llvm.get_default_triple()
+    words = tuple((f"nest.{path}", number) for number, path in enumerate(paths))
+    name = emit_copy(module, CopySpec(item, nest, words=words), machine).name
+    engine = host_engine(module)
+    for height, width in ((2, 1), (3, 15), (1, 16), (5, 33), (2, 63), (3, 80), (2, most)):
+        x = counted(dtype, (channels, height, width))
+        out = np.zeros((height, width * channels + 1), x.dtype)
+        run = np.array([height, width, width, height * width, width * channels + 1], np.uint32)
+        places = [x.ctypes.data, out.ctypes.data, *(run.ctypes.data + 4 * number for number in range(len(paths)))]
+        at, block = nest.row_split
+        rows = height * -(-width // block) if at else -(-height // block)
+        KernelCall(engine.get_function_address(name), places, 0)(0, rows)
+        expected = np.zeros_like(out)
+        expected[:, :-1] = x.transpose(1, 2, 0).reshape(height, -1)
+        np.testing.assert_array_equal(out, expected)
