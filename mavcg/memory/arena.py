@@ -72,6 +72,31 @@ def place_buffers(buffers: Sequence[Lifetime], nodes: int = SEARCH_NODES) -> Are
     return Arena(offsets, extent, bound)
 
 
+def share_beginnings(buffers: Sequence[Lifetime], arena: Arena) -> Arena:
+    """Return an arena as large, in which buffers begin where others do that are live soon before or after.
+
+    A run of a shorter length uses the beginning of each buffer (docs/lengths.md): these are then the same cache lines,
+    as in an arena for that length.
+    """
+    offsets = dict(arena.offsets)
+    for buffer in sorted(buffers, key=lambda b: (b.first, b.name)):
+        meeting, others = list[Lifetime](), list[Lifetime]()
+        for other in buffers:
+            if other is not buffer and other.bytes:
+                (meeting if other.meets(buffer) else others).append(other)
+
+        def is_free(offset: int, buffer: Lifetime = buffer, meeting: Sequence[Lifetime] = meeting) -> bool:
+            """True if the buffer may begin there."""
+            end = offset + buffer.bytes
+            free = (end <= offsets[b.name] or offsets[b.name] + b.bytes <= offset for b in meeting)
+            return end <= arena.bytes and all(free)
+
+        others.sort(key=lambda b, buffer=buffer: (max(b.first - buffer.last, buffer.first - b.last), b.name))  # type: ignore[misc]
+        begins = (offsets[other.name] for other in others)
+        offsets[buffer.name] = next(filter(is_free, begins), offsets[buffer.name])
+    return Arena(offsets, arena.bytes, arena.lower_bound_bytes)
+
+
 @lru_cache(64)
 def _search_placement(buffers: tuple[LiveBuffer, ...], start: tuple[int, ...], nodes: int) -> BufferPlacement:
     """Search for the smallest placement; cached, because a build plans the same buffers several times."""

@@ -148,7 +148,7 @@ def tile_kernels(plan: Plan, context: PlanContext) -> Plan:
 
 def place_memory(plan: Plan, context: PlanContext) -> Plan:
     """Give buffers and constants their addresses."""
-    memory = plan_memory(plan.lowered, pool=context.pool)
+    memory = plan_memory(plan.lowered, pool=context.pool, any_length=plan.lengths is not None)
     dump("plan_memory", memory)
     return replace(plan, memory=memory)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.graph import DTYPES
-from mavcg.memory.arena import ALIGNMENT, Arena, Lifetime, align_size, place_buffers
+from mavcg.memory.arena import ALIGNMENT, Arena, Lifetime, align_size, place_buffers, share_beginnings
 from mavcg.memory.locations import lifetimes_of
 from mavcg.specs.kernel import Array, Operand
 from mavcg.specs.model_program import OperandAddress
@@ -69,15 +69,21 @@ def _bytes_of(array: Array) -> Array:
 
 
 def plan_memory(
-    lowered: LoweredGraph, digests: ContentDigests | None = None, pool: "ConstantPool | None" = None
+    lowered: LoweredGraph,
+    digests: ContentDigests | None = None,
+    pool: "ConstantPool | None" = None,
+    any_length: bool = False,
 ) -> MemoryPlan:
     """Assign an address to every buffer and constant.
 
     Equal constants are stored once, in the order of first use. pool: constants of all models of the same library;
-    None: this model's only.
+    None: this model's only. any_length: runs may use the beginnings of buffers only.
     """
     workspaces = lowered.workspaces()
-    arena = _arena(lowered, workspaces)
+    lifetimes = _lifetimes(lowered, workspaces)
+    arena = place_buffers(lifetimes)
+    if any_length:
+        arena = share_beginnings(lifetimes, arena)
     constants = ConstantPool() if pool is None else pool
     constants.begin_model(lowered.graph.constants, digests or ContentDigests())
     addresses = tuple(
@@ -105,21 +111,19 @@ def workspace_name(output: str) -> str:
     return f"workspace of %{output}"
 
 
-def _arena(lowered: LoweredGraph, workspaces: Mapping[str, int]) -> Arena:
+def _lifetimes(lowered: LoweredGraph, workspaces: Mapping[str, int]) -> list[Lifetime]:
+    """Return the lifetimes of the buffers and workspaces of the arena."""
     graph = lowered.graph
     outside = {*graph.inputs, *graph.outputs}
-    return place_buffers(
-        [
-            Lifetime(root, graph.types[root].bytes, first, last)
-            for root, (first, last) in lifetimes_of(lowered.storage, graph.nodes).items()
-            if root not in outside
-        ]
-        + [
-            Lifetime(workspace_name(node.output), workspaces[node.output], index, index)
-            for index, node in enumerate(graph.nodes)
-            if node.outputs[0] in workspaces
-        ]
-    )
+    return [
+        Lifetime(root, graph.types[root].bytes, first, last)
+        for root, (first, last) in lifetimes_of(lowered.storage, graph.nodes).items()
+        if root not in outside
+    ] + [
+        Lifetime(workspace_name(node.output), workspaces[node.output], index, index)
+        for index, node in enumerate(graph.nodes)
+        if node.outputs[0] in workspaces
+    ]
 
 
 def _address(

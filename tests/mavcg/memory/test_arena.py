@@ -5,7 +5,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.memory.arena import ALIGNMENT, Lifetime, align_size, place_buffers
+from mavcg.memory.arena import ALIGNMENT, Arena, Lifetime, align_size, place_buffers, share_beginnings
 from tests.conftest import examples
 
 
@@ -19,10 +19,8 @@ def buffers(draw: st.DrawFn, most: int) -> list[Lifetime]:
     return found
 
 
-@settings(max_examples=examples(200, 10))
-@given(buffers(24))
-def test_buffers_that_meet_do_not_overlap(given_buffers: list[Lifetime]) -> None:
-    arena = place_buffers(given_buffers)
+def check_apart(arena: Arena, given_buffers: list[Lifetime]) -> None:
+    """Assert that buffers lie inside of the arena, and those that meet do not overlap."""
     for a in given_buffers:
         assert arena.offsets[a.name] % ALIGNMENT == 0
         assert arena.offsets[a.name] + a.bytes <= arena.bytes
@@ -33,7 +31,32 @@ def test_buffers_that_meet_do_not_overlap(given_buffers: list[Lifetime]) -> None
                     or arena.offsets[b.name] + b.bytes <= arena.offsets[a.name]
                 )
                 assert apart, (a, b)
+
+
+@settings(max_examples=examples(200, 10))
+@given(buffers(24))
+def test_buffers_that_meet_do_not_overlap(given_buffers: list[Lifetime]) -> None:
+    arena = place_buffers(given_buffers)
+    check_apart(arena, given_buffers)
     assert arena.lower_bound_bytes <= arena.bytes <= sum(align_size(b.bytes) for b in given_buffers)
+
+
+@settings(max_examples=examples(200, 10))
+@given(buffers(24))
+def test_buffers_that_share_beginnings_do_not_overlap_where_they_meet(given_buffers: list[Lifetime]) -> None:
+    arena = place_buffers(given_buffers)
+    shared = share_beginnings(given_buffers, arena)
+    check_apart(shared, given_buffers)
+    assert (shared.bytes, shared.lower_bound_bytes) == (arena.bytes, arena.lower_bound_bytes)
+    assert len(set(shared.offsets.values())) <= max(1, len(set(arena.offsets.values())))
+
+
+def test_the_buffers_of_a_chain_share_two_beginnings() -> None:
+    """Of a chain of layers of less and less bytes, so that a shorter run computes all of them in the same lines."""
+    chain = [Lifetime(f"b{i}", size, i, i + 1) for i, size in enumerate((6400, 3200, 1600, 1600, 640, 320))]
+    offsets = share_beginnings(chain, place_buffers(chain)).offsets
+    assert sorted(set(offsets.values())) == [0, 6400]
+    assert [offsets[f"b{i}"] for i in range(6)] == [0, 6400] * 3
 
 
 def best_of_all_orders(given_buffers: list[Lifetime]) -> int:
