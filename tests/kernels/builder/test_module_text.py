@@ -102,7 +102,9 @@ def test_every_form_is_printed_as_by_llvmlite() -> None:
     b.position_at_end(function.append_basic_block("after"))
     b.comment("a comment")
     b.ret_void()
-    assert module_text(module) == str(module)
+    texts = module_text(module), str(module)
+    del module.context.identified_types["pair"]  # the context is of all modules of a process
+    assert texts[0] == texts[1]
 
 
 @given(st.lists(PLAIN_NAMES, max_size=12), st.integers(1, 16))
