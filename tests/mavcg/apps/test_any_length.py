@@ -83,6 +83,7 @@ def alone(folder: Path, arrays: list[Array]) -> list[bytes]:
         return [model.run(x)[0].tobytes() for x in arrays]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 3])
 def test_runs_of_any_length_take_turns_with_other_networks(built: Path, threads: int) -> None:
     """The arrays end at pages that cannot be read or written; the arena is that of the longest length."""
@@ -104,6 +105,7 @@ def test_runs_of_any_length_take_turns_with_other_networks(built: Path, threads:
             assert app["fixed"].run(image())[0].tobytes() == still.tobytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cpus", [None, [{0, 1}, {0}, {1}]])
 def test_frames_of_a_pipeline_have_lengths_of_their_own(built: Path, cpus: Any) -> None:
     arrays = [tokens(LENGTHS[i % len(LENGTHS)], i) for i in range(40)]
@@ -118,6 +120,7 @@ def test_frames_of_a_pipeline_have_lengths_of_their_own(built: Path, cpus: Any) 
         assert [y.tobytes() for (y,) in pipeline.map(arrays[:9])] == expected[:9]
 
 
+@pytest.mark.long
 def test_lengths_out_of_bounds_are_refused_and_change_nothing(built: Path) -> None:
     x = tokens(7)
     (right,) = alone(built, [x])
@@ -135,6 +138,7 @@ def test_lengths_out_of_bounds_are_refused_and_change_nothing(built: Path) -> No
         assert app["encoder"].run(x)[0].tobytes() == right
 
 
+@pytest.mark.long
 def test_in_c(built: Path) -> None:
     program = built / "use_lengths"
     flags = ["-target", host_target().zig_name, "-O2", *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
@@ -148,6 +152,7 @@ def test_in_c(built: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
+@pytest.mark.long
 def test_reports_have_the_bounds(built: Path, mavcg: Mavcg) -> None:
     ended = mavcg("inspect", built / "libapp.so")
     assert ended.status == 0 and f"encoder: tokens: 1 to {MOST}, in each run anew" in ended.stdout, ended.stderr
