@@ -122,7 +122,7 @@ def test_what_a_command_leaves_is_judged(
 
 
 def test_the_same_files_are_not_recovered_from_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where name, content or the right to remove differ, they are; and again where it went wrong."""
+    """A state with another name, content or right to remove is recovered from, and so is one where that went wrong."""
     sandbox, run = Sandbox(tmp_path / "s", Scenario((), lambda folder: None)), Mock(return_value=(0, "", False))
     monkeypatch.setattr(sandbox, "run", run)
 

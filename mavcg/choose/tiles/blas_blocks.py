@@ -35,8 +35,8 @@ A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5  # of level 2, which a block of A shares
 MOST_STREAMED_TERMS, MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 384, 512, 4096, 512
 TERMS_UNIT = 32
 # Columns up to which dot products are not slower than packed panels: on an Emerald Rapids with AVX-512 16 columns are
-# 1.1 to 2 times as fast, 32 even, 64 and 96 by up to two thirds slower. Where a load feeds fewer multiply-adds, only up
-# to 16. For f64 on a Zen 4, 96 x 96 x 8000 was 1.4 times as fast, but its packed panels had tiles of 1 x 16 vectors.
+# 1.1 to 2 times as fast, 32 even, 64 and 96 take up to two thirds longer. Where a load feeds fewer multiply-adds, only
+# up to 16. For f64 on a Zen 4, 96 x 96 x 8000 was 1.4 times as fast, but its panels had tiles of 1 x 16 vectors.
 MANY_DOT_COLUMNS, FEW_DOT_COLUMNS = 32, 16
 # Rows of the tile for few columns, in units: several adjacent cache lines of each column of A, because A is read only
 # once, from a distant memory level.

@@ -1,13 +1,16 @@
 """Convolutions in half precision, and the machines they are compiled for."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType, type_of
 from mavcg.graph.builder import GraphBuilder
-from mavcg.specs.kernel import Machine
+from mavcg.specs.kernel import Machine, Packing
+from tests.kernels.conftest import run_node_on
 from tests.kernels.emulated_steps import EmulatedNode, emulated_node
 
 Array = NDArray[Any]
@@ -92,3 +95,16 @@ def terms_of(node: EmulatedNode, x: Array, w: Array) -> tuple[Array, Array]:
     left = np.moveaxis(by_group, 4, 3).reshape(*taps[0].shape[:3], groups, 1, -1)
     right = w.reshape(groups, channels // groups, -1)
     return np.repeat(left, channels // groups, 4).reshape(*left.shape[:3], channels, -1), right.reshape(channels, -1)
+
+
+def same_output(node: EmulatedNode, machines: Sequence[Machine], packing: Packing, optimised: bool = False) -> Array:
+    """Return the output of a node on these machines, which give the same bits; skips if there are none."""
+    if not machines:
+        pytest.skip("this machine runs none of the kinds of machines")
+    (of_graph,) = node.graph.nodes
+    outputs = [
+        run_node_on(machine, of_graph, node.graph, node.inputs, parts=2, packing=packing, optimised=optimised)[0]
+        for machine in machines
+    ]
+    assert len({output.tobytes() for output in outputs}) == 1
+    return outputs[0]

@@ -15,8 +15,8 @@ from mavcg.kernels.gemm.tile import pack
 from mavcg.kernels.registry import emit
 from mavcg.specs.kernel import BF16_PAIR_TERMS, Machine, Packing
 from tests.kernels.blas.test_pair_product import fused
-from tests.kernels.conftest import host_machines, run_node_on
-from tests.kernels.conv.half_cases import case, terms_of
+from tests.kernels.conftest import host_machines
+from tests.kernels.conv.half_cases import case, same_output, terms_of
 from tests.kernels.emulated_steps import EmulatedNode, emulated_node
 
 Array = NDArray[Any]
@@ -32,19 +32,6 @@ def machines() -> tuple[Machine, ...]:
     """The kinds of x86-64 machines whose code this one runs, with and without the instruction."""
     there = bool(llvm.get_host_cpu_features().get("avx512bf16"))
     return tuple(m for m in (*host_machines(), *((PAIRS,) if there else ())) if m.arch == "x86_64")
-
-
-def computed(node: EmulatedNode) -> Array:
-    """The output on all machines, which give the same bits; skips where none runs."""
-    if not machines():
-        pytest.skip("this machine runs no x86-64 code with AVX2")
-    (of_graph,) = node.graph.nodes
-    outputs = [
-        run_node_on(machine, of_graph, node.graph, node.inputs, parts=2, packing=PACKING, optimised=False)[0]
-        for machine in machines()
-    ]
-    assert len({output.tobytes() for output in outputs}) == 1
-    return outputs[0]
 
 
 def defined(left: Array, right: Array, start: float) -> np.float32:
@@ -63,7 +50,7 @@ def test_sums_have_the_bits_of_their_definition(number: int) -> None:
     node, (x, w, bias, residual) = case(number, "bf16")
     assert x is not None and w is not None
     (of_graph,) = node.graph.nodes
-    output = computed(node)
+    output = same_output(node, machines(), PACKING)
     act = of_graph.attr("act")
     if act not in ("", "relu", "clip"):
         return
@@ -92,7 +79,7 @@ def test_subnormal_numbers_are_zero_and_the_mode_is_restored() -> None:
     b = GraphBuilder("small")
     w = b.constant(np.array([[1.0, 2.0**-60], [0.0, 1.0]], np.float32).astype(BF16))
     graph = b.finish([b.add("matmul", [b.input("x", TensorType("bf16", x.shape)), w])])
-    found = computed(EmulatedNode(graph, {"x": x}, ())).astype(np.float32)
+    found = same_output(EmulatedNode(graph, {"x": x}, ()), machines(), PACKING).astype(np.float32)
     wanted = np.array([0, 2e-38, 2.0**-70, np.inf, np.nan, 3e38]).astype(BF16)
     np.testing.assert_array_equal(found[:, 0], wanted.astype(np.float32))
     assert np.float32(2.0**-100) * np.float32(2.0**-40) != 0  # here subnormal numbers are none

@@ -23,8 +23,8 @@ from mavcg.runtime.binding import tiles_permitted
 from mavcg.specs.kernel import BF16_TILE_TERMS, Machine, Packing
 from tests.conftest import Golden
 from tests.kernels.blas.test_pair_product import fused
-from tests.kernels.conftest import host_machines, run_node_on
-from tests.kernels.conv.half_cases import evaluated_shape, terms_of
+from tests.kernels.conftest import host_machines
+from tests.kernels.conv.half_cases import evaluated_shape, same_output, terms_of
 from tests.kernels.emulated_steps import EmulatedNode, emulated_node
 
 Array = NDArray[Any]
@@ -72,19 +72,6 @@ def tiled_case(number: int, numbers: Sequence[float] = ()) -> tuple[EmulatedNode
     return emulated_node(graph, inputs, packing=PACKING), x, w, bias, residual
 
 
-def computed(node: EmulatedNode, optimised: bool = False) -> Array:
-    """The output on all machines, which give the same bits; skips where none runs."""
-    if not machines():
-        pytest.skip("this machine runs no x86-64 code with AVX2")
-    (of_graph,) = node.graph.nodes
-    outputs = [
-        run_node_on(machine, of_graph, node.graph, node.inputs, parts=2, packing=PACKING, optimised=optimised)[0]
-        for machine in machines()
-    ]
-    assert len({output.tobytes() for output in outputs}) == 1
-    return outputs[0]
-
-
 def defined(left: Array, right: Array, block: int) -> np.float32:
     """The sum of products by its definition: of each block, that of even terms, that of odd ones, and their sum."""
     total = np.float32(0)
@@ -104,7 +91,7 @@ def test_sums_have_the_bits_of_their_definition(number: int) -> None:
     terms, act = CASES[number][-1], CASES[number][2].get("act", "")
     low, high = {"": (-np.inf, np.inf), "relu": (0, np.inf), "clip": (0, 6)}[act]
     assert [step.spec.terms for step in node.steps] == [terms]  # type: ignore[attr-defined]
-    output = computed(node, optimised=number == 0)
+    output = same_output(node, machines(), PACKING, optimised=number == 0)
     left, right = terms_of(node, x, w)
     products = left.astype(np.float64) * right.astype(np.float64)
     more = np.asarray(residual).astype(np.float64)
@@ -123,7 +110,7 @@ def test_sums_have_the_bits_of_their_definition(number: int) -> None:
 def test_subnormal_and_infinite_numbers_are_the_same_everywhere() -> None:
     """Subnormal inputs, products and sums are 0; infinite and large ones stay so."""
     node, *_ = tiled_case(0, (1e-39, 3e38, 2.0**-70, 1e-38, np.inf, -3e38, 1.0) * 3 + (2.0**-126,) * 64)
-    assert np.isinf(computed(node).astype(np.float32)).any()
+    assert np.isinf(same_output(node, machines(), PACKING).astype(np.float32)).any()
 
 
 @given(pixels=st.integers(1, 400))

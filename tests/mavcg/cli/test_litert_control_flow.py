@@ -239,7 +239,7 @@ def test_bodies_have_the_shapes_that_operators_give_them(tmp_path: Path) -> None
 
 
 def test_a_body_that_runs_in_two_shapes_is_the_runtimes(tmp_path: Path) -> None:
-    """What two loops share has the file's shapes if no other are given; a state that grows has no shape."""
+    """A body that two loops share has the file's shapes if no others are given; a state that grows has no shape."""
     writer = Writer()
     path = tmp_path / "m.tflite"
     x = writer.input(SHAPE, name="x")

@@ -52,7 +52,7 @@ def test_buffers_that_share_beginnings_do_not_overlap_where_they_meet(given_buff
 
 
 def test_the_buffers_of_a_chain_share_two_beginnings() -> None:
-    """Of a chain of layers of less and less bytes, so that a shorter run computes all of them in the same lines."""
+    """The layers need less and less bytes; a shorter run computes all of them in the same cache lines."""
     chain = [Lifetime(f"b{i}", size, i, i + 1) for i, size in enumerate((6400, 3200, 1600, 1600, 640, 320))]
     offsets = share_beginnings(chain, place_buffers(chain)).offsets
     assert sorted(set(offsets.values())) == [0, 6400]

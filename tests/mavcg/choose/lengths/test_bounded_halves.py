@@ -59,7 +59,7 @@ def test_windows_of_images(tmp_path: Path, dtype: str) -> None:
 
 
 def test_images_that_are_as_wide_as_a_window_are_refused(tmp_path: Path) -> None:
-    """Where rows of taps continue each other, sums of f16 are cut otherwise."""
+    """In such an image rows of taps continue each other, and sums of f16 would be cut at other terms."""
     net = Images(1, 3, "height", "width")
     net.conv(8, 3, 3)
     path = net.save(tmp_path / "m.onnx")

@@ -132,8 +132,8 @@ def test_tiles_continue_in_the_next_row_where_weights_are_many(tmp_path: Path) -
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("most", [41, 40])
 def test_every_second_row(tmp_path: Path, most: int) -> None:
-    """As detectors begin. At an even height the last row is followed by the next channel's first, so that a kernel of
-    the longest height would see all channels as one image; at an odd one it does not."""
+    """The slices by which detectors begin. At an even height the last row is followed by the next channel's first, so
+    that a kernel of the longest height would see all channels as one image; at an odd one it does not."""
 
     def write(net: Images) -> None:
         starts, ends, axes, steps = (net.constant(np.array(n)) for n in ([1, 0], [1 << 31] * 2, [2, 3], [2, 2]))

@@ -28,7 +28,7 @@ SAME = ("SAME_UPPER", "SAME_LOWER")
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (2, 2), (5, 3), (2, 3), (7, 2)])
 @pytest.mark.sample(1)
 def test_convolutions_over_time(tmp_path: Path, mode: str, kernel: int, stride: int) -> None:
-    """Of a reach of more, as many and fewer elements than the stride, at lengths of all remainders."""
+    """Windows that reach over more, as many and fewer elements than the stride, at lengths of all remainders."""
     net = Images(1, 3, None)
     net.conv(6, 1)
     net.conv(8, kernel, strides=[stride], auto_pad=mode)

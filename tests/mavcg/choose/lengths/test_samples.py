@@ -26,7 +26,7 @@ def test_other_forms_are_not_found(count: Count) -> None:
 
 
 def test_samples_of_a_dimension_with_a_step_are_in_its_steps() -> None:
-    """Of 24 to 480 in steps of 24, windows at a stride of 32 in all have 4 remainders."""
+    """The lengths 24 to 480 in steps of 24 have 4 remainders for windows at a stride of 32 in all."""
     dimension = Dimension("height", 1, 20, 24)
     assert kernel_samples([dimension], 32) == ({"height": 20}, {"height": 16})
     found = {sample["height"] for sample in further_samples([dimension], (1, 2, 4, 8, 16, 32))}
