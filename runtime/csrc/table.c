@@ -211,7 +211,10 @@ static void fill_arm(struct search *search) {
 
 /* Store the id of the version for an x86 CPU. */
 static void store_x86(struct search *search, int cpu, enum x86_kind kind, enum mavcg_how how) {
-    unsigned id = core_of_x86(search->machine, MAVCG_SET_OF(search->table), search->x86, kind);
+    unsigned id = MAVCG_GENERIC;
+    if (MAVCG_IS_LIVE(search->machine))
+        id = core_of_x86(search->machine, MAVCG_SET_OF(search->table), oldest_possible(search->x86), kind);
+    if (id == MAVCG_GENERIC) id = core_of_x86(search->machine, MAVCG_SET_OF(search->table), search->x86, kind);
     uint32_t seen = (uint32_t)search->x86.family << 16 | search->x86.model;
     if (cpu == MAVCG_NO_CPU) store_unknown_cpus(search->table, id, how, seen);
     else store_core(search->table, (unsigned)cpu, id, how, seen);

@@ -1,7 +1,7 @@
 /* Identifies the running x86 processor.
  *
  * Source: Intel SDM volume 2A and AMD APM volume 3, CPUID: leaf 0 (vendor), 01H (family, model), 07H (EDX bit 15:
- * hybrid part), 1AH (EAX[31:24]: 20H Atom, 40H Core). */
+ * hybrid part, bit 24: AMX's tiles), 1AH (EAX[31:24]: 20H Atom, 40H Core). */
 #include "x86.h"
 
 #include "internal.h"
@@ -27,6 +27,16 @@ MAVCG_PRIVATE struct x86_identity cpuid_identity(void) {
                                     (uint16_t)family, (uint16_t)model};
     return identity;
 }
+
+MAVCG_PRIVATE struct x86_identity oldest_possible(struct x86_identity identity) {
+    enum { SAPPHIRE_RAPIDS = 0x8F, EMERALD_RAPIDS = 0xCF, GRANITE_RAPIDS = 0xAD, GRANITE_RAPIDS_D = 0xAE };
+    if (identity.vendor != X86_INTEL || identity.family != 6) return identity;
+    if (identity.model == SAPPHIRE_RAPIDS || identity.model == EMERALD_RAPIDS || identity.model == GRANITE_RAPIDS ||
+        identity.model == GRANITE_RAPIDS_D)
+        return identity;
+    if (cpuid(0, 0, EAX) >= 7 && (cpuid(7, 0, EDX) >> 24 & 1)) identity.model = SAPPHIRE_RAPIDS;
+    return identity;
+}
 #else
 MAVCG_PRIVATE bool cpuid_says_hybrid(void) { return false; }
 
@@ -36,4 +46,6 @@ MAVCG_PRIVATE struct x86_identity cpuid_identity(void) {
     struct x86_identity unknown = {X86_OTHER, 0, 0};
     return unknown;
 }
+
+MAVCG_PRIVATE struct x86_identity oldest_possible(struct x86_identity identity) { return identity; }
 #endif

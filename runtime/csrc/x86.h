@@ -13,4 +13,9 @@ MAVCG_PRIVATE enum x86_kind cpuid_kind(void);
 /* Return vendor, family and model. */
 MAVCG_PRIVATE struct x86_identity cpuid_identity(void);
 
+/* Return the processor that this one is at least, by what CPUID says of it beside its model. A hypervisor may show a
+ * model that is older than the processor, and all of its instruction sets: no model of Intel's family 6 before Sapphire
+ * Rapids has AMX, so that another one with AMX is taken for that. */
+MAVCG_PRIVATE struct x86_identity oldest_possible(struct x86_identity identity);
+
 #endif

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core, Midr
+from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import Target, host_target
 from tests.machine import needs_two_cpus
@@ -261,6 +262,31 @@ def test_an_intel_hybrid(
 
     assert [seen["table0"], seen["table1"]] == at_load
     assert [seen["cpu0"], seen["cpu1"]] == ["2", "3"]
+
+
+@pytest.mark.skipif(host_target().arch != "x86_64", reason="needs an x86 processor")
+def test_a_hypervisor_that_shows_an_older_model(build_whole: Build, run: Run) -> None:
+    """A processor with AMX is a Sapphire Rapids at least, whatever its model says, if a version is left for that."""
+    cores = load_cores("x86_64")
+    names = ["rocketlake", "sapphirerapids", "emeraldrapids", "graniterapids"]
+    core_set = CoreSet(tuple(cores[name] for name in names))
+    program = build_whole("masked.c", core_set, flags=["-DMAVCG_CPUID=masked_cpuid"])
+    tiles = 1 << 24
+    shown = {
+        "a7 16 0": "rocketlake",
+        f"a7 16 {tiles:x}": "sapphirerapids",
+        f"a7 6 {tiles:x}": "rocketlake",  # no leaf 7
+        f"6a 20 {tiles:x}": "sapphirerapids",  # an Ice Lake server
+        "8f 20 0": "sapphirerapids",  # AMX is hidden
+        f"cf 20 {tiles:x}": "emeraldrapids",
+        f"ad 20 {tiles:x}": "graniterapids",
+        "1 d 0": "generic",
+    }
+    ran = {words: lines(run(program, SHOWN=words))["version"] for words in shown}
+
+    assert ran == {words: str(core_set.id_of(name)) for words, name in shown.items()}
+    alone = build_whole("masked.c", CoreSet((cores["rocketlake"],)), flags=["-DMAVCG_CPUID=masked_cpuid"])
+    assert lines(run(alone, SHOWN=f"a7 16 {tiles:x}"))["version"] == "2", "the model's own version, as there is no other"
 
 
 @pytest.mark.sample(2)
