@@ -286,7 +286,7 @@ def test_a_hypervisor_that_shows_an_older_model(build_whole: Build, run: Run) ->
 
     assert ran == {words: str(core_set.id_of(name)) for words, name in shown.items()}
     alone = build_whole("masked.c", CoreSet((cores["rocketlake"],)), flags=["-DMAVCG_CPUID=masked_cpuid"])
-    assert lines(run(alone, SHOWN=f"a7 16 {tiles:x}"))["version"] == "2", "the model's own version, as there is no other"
+    assert lines(run(alone, SHOWN=f"a7 16 {tiles:x}"))["version"] == "2", "the shown model, as nothing else is left"
 
 
 @pytest.mark.sample(2)
