@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.lengths import kinds_images as images
 from bench.lengths import kinds_layers as layers
 from bench.lengths import kinds_shapes as shapes
 from bench.lengths import kinds_values as values
@@ -74,6 +75,13 @@ KINDS: Mapping[str, tuple[int, Kind]] = {  # name: (first opset, function)
     "recurrent": (17, layers.recurrent),
     "einsum": (17, values.einsum),
     "of heads": (17, values.of_heads),
+    "gram": (17, values.gram),
+    "instance norm": (17, images.instance_norm),
+    "group norm": (21, images.group_norm),
+    "resized": (17, images.resized),
+    "upsampled": (17, images.upsampled),
+    "transposed window": (17, images.transposed_window),
+    "pyramid": (17, images.pyramid),
 }
 
 

@@ -145,7 +145,7 @@ def gathered(part: LengthPart) -> None:
 
 def largest(part: LengthPart) -> None:
     x = part.tensor()
-    axis, shape = an_inner_axis(part, x), part.shapes[x]
+    axis, shape = int(part.rng.integers(len(part.shapes[x]))), part.shapes[x]
     index = part.add(part.pick("ArgMax", "ArgMin"), x, axis=axis, keepdims=1)
     part.made(part.add("Cast", index, to=1), changed(shape, axis, 1))
 
@@ -170,7 +170,7 @@ def tiled(part: LengthPart) -> None:
 
 def top(part: LengthPart) -> None:
     x = part.tensor()
-    axis, shape = an_inner_axis(part, x), part.shapes[x]
+    axis, shape = int(part.rng.integers(len(part.shapes[x]))), part.shapes[x]
     values, indices = part.add("TopK", x, part.whole(1), outputs=2, axis=axis)
     part.made(values, changed(shape, axis, 1))
     part.made(part.add("Cast", indices, to=1), changed(shape, axis, 1))

@@ -141,9 +141,21 @@ def divided_by_length(part: LengthPart) -> None:
 
 
 def summed(part: LengthPart) -> None:
+    """Running sums along any axis, from its end too, with or without the element itself."""
     x = part.tensor()
-    axis = an_inner_axis(part, x) if part.rng.random() < 0.8 else int(part.rng.integers(len(part.shapes[x])))
-    part.made(part.add("CumSum", x, part.constant(axis, np.int64)), part.shapes[x])
+    axis = int(part.rng.integers(len(part.shapes[x])))
+    ends = {"exclusive": part.pick(0, 1), "reverse": part.pick(0, 1)}
+    part.made(part.add("CumSum", x, part.constant(axis, np.int64), **ends), part.shapes[x])
+
+
+def gram(part: LengthPart) -> None:
+    """Products of a tensor's columns, summed over its rows, as in the attention of channels and of styles."""
+    x = part.tensor(lambda s: len(s) in (3, 4) and fixed_end(s) and s[-2] == SYMBOL)
+    *outer, _, width = part.shapes[x]
+    turned = part.add("Transpose", x, perm=[*range(len(outer)), len(outer) + 1, len(outer)])
+    y = part.tensor(lambda s: s[:-1] == part.shapes[x][:-1])
+    made = part.made(part.add("MatMul", turned, y), (*outer, width, part.shapes[y][-1]))
+    part.unary("Softsign", made)
 
 
 def einsum(part: LengthPart) -> None:

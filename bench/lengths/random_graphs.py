@@ -214,7 +214,7 @@ def verdict_of(
 ) -> Compared:
     operators, runs = tuple(part.operators), len(library.lengths)
     # A library of one length folds what follows from it, such as a divisor, into weights.
-    if "Shape" not in operators and not same_bits(ours[library.fixed], ours[None]):
+    if "Div" not in operators and not same_bits(ours[library.fixed], ours[None]):
         return Compared(part.number, operators, "different", f"other bits than of length {library.fixed}", runs)
     explained = ""
     for length in library.lengths:
@@ -248,12 +248,18 @@ def _judged(part: LengthPart, length: int, ours: Sequence[Array]) -> tuple[str, 
     return "explained", found.reason or "onnxruntime differs by its optimisations"
 
 
-def compare_all(seed: int, numbers: Sequence[int], workers: int) -> Iterator[Compared]:
-    """Yield verdicts: BATCH graphs in a library, each library in a process that may crash."""
+def compare_all(seed: int, numbers: Sequence[int], workers: int, seconds: float = float("inf")) -> Iterator[Compared]:
+    """Yield verdicts: BATCH graphs in a library, each library in a process that may crash.
+
+    seconds: after which no further library is begun.
+    """
+    end = time.monotonic() + seconds
     batches = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
     with tempfile.TemporaryDirectory() as name:
 
         def work(i: int) -> list[Compared]:
+            if time.monotonic() >= end:
+                return []
             return compare_batch(seed, batches[i][0] // BATCH, batches[i], Path(name))
 
         for result in each(work, len(batches), BATCH_SECONDS, None, workers):
@@ -270,13 +276,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no library after so many seconds")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this graph alone, with its library's bounds")
     parser.add_argument("--record", action="store_true", help="write the counts to bench/results")
     options = parser.parse_args()
     numbers = list(range(options.count)) if options.only is None else [options.only]
     results: list[Compared] = []
     started = time.monotonic()
-    for result in compare_all(options.seed, numbers, max(1, options.workers)):
+    for result in compare_all(options.seed, numbers, max(1, options.workers), options.seconds):
         results.append(result)
         if result.status in ("different", "crash"):
             print(f"{result.status}: {result.number}: {result.reason}: {'+'.join(result.operators)}", flush=True)

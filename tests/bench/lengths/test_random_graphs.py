@@ -34,7 +34,7 @@ def test_onnxruntime_runs_them_at_every_length() -> None:
 
 def test_verdicts() -> None:
     """Other bits than the library of one length, other values than onnxruntime, and neither."""
-    part = random_graph(0, 3, 17, ())
+    part = random_graph(0, 5, 17, ())
     library = random_graphs._Library(9, (1, 9, 4), 4)
     theirs = {n: random_graphs.session_of(model_of([part])).run(None, values_at(part, n)) for n in library.lengths}
     ours: dict[Any, Any] = {**theirs, None: theirs[4]}
