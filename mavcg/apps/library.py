@@ -3,19 +3,21 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile
+from mavcg.apps.library_buffers import memory_json
 from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
+from mavcg.choose.lowering.pack_weights import packed_pool
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.model.kernel_levels import library_kernels
 from mavcg.model.link import selector_task_of
-from mavcg.model.model import packing_task
 from mavcg.model.model_request import ModelRequest, code_context
 from mavcg.model.note import model_note
 from mavcg.objects.inspection import loaded_bytes, note_assembly
@@ -24,8 +26,8 @@ from mavcg.objects.link_options import LinkOptions
 from mavcg.runtime.application_text import ApplicationProgram, application_tables
 from mavcg.runtime.companions import check_companions, library_stem, write_application_companions
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import application_task, engine_task
-from mavcg.runtime.model_header import network_symbol
+from mavcg.runtime.model_build import application_task, constants_task, engine_task
+from mavcg.runtime.model_header import constants_symbol, network_symbol
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import Program
@@ -35,7 +37,7 @@ from mavcg.toolchain.codegen import assemble
 
 @dataclass(frozen=True)
 class ApplicationResult:
-    """A built library, with its note; sizes in bytes."""
+    """A built library, with its note; sizes in bytes. memory: its buffers and weights (memory_json)."""
 
     output: Path
     application: ApplicationProgram
@@ -44,6 +46,7 @@ class ApplicationResult:
     loaded_bytes: int
     seconds: float
     note: Mapping[str, Any]
+    memory: Mapping[str, Any]
 
 
 def build_application(
@@ -63,12 +66,13 @@ def build_application(
     specs = tuple(dict.fromkeys(spec for network in networks for spec in network.specs))
     tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
     with scratch_folder("mavcg-app-") as folder:
+        pool, symbol = library.weights, constants_symbol(networks[0].program)
+        packing = partial(packed_pool, pool)
         context = code_context(request, folder, progress)
         shared_tasks = [application_task(application_tables(application), request.target, folder)]
-        for number, network in enumerate(networks):
-            own = folder / f"network-{number}"
-            own.mkdir()
-            shared_tasks.append(packing_task(network, request.target, own))
+        shared_tasks.append(constants_task(packing, pool.end, symbol, request.target, folder, str(file.path)))
+        for number in range(len(networks)):
+            (folder / f"network-{number}").mkdir()
         kernels, shared = library_kernels(specs, networks[0].machines, tiles, context, shared_tasks)
         last = [selector_task_of(kernels, request.target, folder)]
         for number, network in enumerate(networks):
@@ -77,6 +81,7 @@ def build_application(
                 default_spin_us(request.board),
                 network_symbol(network.program.name),
                 in_application=True,
+                constants=symbol,
             )
             own, needs = folder / f"network-{number}", kernels.needs
             last.append(engine_task(network.program, needs, kernels.core_set, request.target, own, options))
@@ -98,6 +103,7 @@ def build_application(
         loaded_bytes(request.output),
         time.monotonic() - started,
         note,
+        memory_json(library),
     )
 
 
@@ -105,8 +111,11 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
     application = library.application
     code = kernels.code_bytes()
     notes = []
-    for network, balance, placed in zip(library.networks, library.balances, application.networks, strict=True):
+    for network, balance, placed, weight_bytes in zip(
+        library.networks, library.balances, application.networks, library.own_weights, strict=True
+    ):
         own = model_note(network, kernels)
+        own["weight_bytes"] = weight_bytes
         own["code_bytes"] = _code_bytes(network.specs, tuple(kernels.tiles), code)
         own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset
@@ -121,6 +130,7 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
         "arena_bytes": application.arena_bytes,
         "scratch_bytes": application.scratch_bytes,
         "weight_bytes": library.weight_bytes,
+        "separate_weight_bytes": sum(library.own_weights),
         "separate_arena_bytes": sum(network.program.arena_bytes for network in application.networks),
         "networks": notes,
     }

@@ -14,10 +14,12 @@ from mavcg.apps.application_file import NO_COUNTS, NO_STATES, ApplicationFile, N
 from mavcg.apps.buildable import check_buildable, check_precision, parallel_pairs
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import network_of
+from mavcg.apps.shared_weights import share_weights
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of, steps_of_layer
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.limits.arena_limit import ArenaTooLargeError
+from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.row_phases import plan_in_order
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
@@ -41,7 +43,8 @@ class LibraryPlan:
     """The networks of a library, their pipelines' predicted times, and the memory that they share.
 
     memory: limit of weights and buffers together, in bytes; None for none. lower_bound_bytes: no placement of these
-    steps' buffers takes less than this.
+    steps' buffers takes less than this. weights: the packed weights of all networks, equal ones once. own_weights:
+    bytes of each network's, also of those that others have too.
     """
 
     networks: tuple[Plan, ...]
@@ -49,11 +52,13 @@ class LibraryPlan:
     application: ApplicationProgram
     memory: int | None
     lower_bound_bytes: int
+    weights: ConstantPool
+    own_weights: tuple[int, ...]
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of packed weights of all networks."""
-        return sum(network.program.constants_bytes for network in self.application.networks)
+        """Bytes of packed weights of all networks; equal ones are one copy."""
+        return self.weights.end
 
     @property
     def excess_bytes(self) -> int:
@@ -77,12 +82,14 @@ def plan_library(
     balances = tuple(model.balance for model in pipelined)
 
     def plan(networks: Sequence[Plan]) -> LibraryPlan:
-        programs = [network.program for network in networks]
+        own_weights = tuple(network.program.constants_bytes for network in networks)
+        shared, weights = share_weights(networks)
+        programs = [network.program for network in shared]
         application = place_networks(name, programs, pairs)
         bounds = [program.arena_lower_bound_bytes for program in programs]
         placed = place_together(bounds, pairs)
         least = placed.extent if placed.optimal else max(bounds)
-        return LibraryPlan(tuple(networks), balances, application, file.memory, least)
+        return LibraryPlan(shared, balances, application, file.memory, least, weights, own_weights)
 
     planned = plan([model.prepared for model in pipelined])
     return planned if planned.excess_bytes <= 0 else plan(_by_parts(file, planned, request, pairs, progress))
@@ -117,18 +124,19 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
         "separate_arena_bytes": sum(network.program.arena_bytes for network in application.networks),
         "scratch_bytes": application.scratch_bytes,
         "weight_bytes": planned.weight_bytes,
+        "separate_weight_bytes": sum(planned.own_weights),
         "networks": [
             {
                 "name": placed.program.name,
                 "arena_offset": placed.arena_offset,
                 "arena_bytes": placed.program.arena_bytes,
                 "scratch_bytes": placed.program.scratch_bytes,
-                "weight_bytes": placed.program.constants_bytes,
+                "weight_bytes": weight_bytes,
                 "phases": len(placed.program.phases) or len(placed.program.steps),
                 "dimensions": dimensions_json(placed.program),
                 "conflicts_with": [application.networks[n].program.name for n in sorted(placed.conflicts_with)],
             }
-            for placed in application.networks
+            for placed, weight_bytes in zip(application.networks, planned.own_weights, strict=True)
         ],
     }
 

@@ -9,6 +9,7 @@ from mavcg.model.report import dimensions_words
 if TYPE_CHECKING:
     from rich.console import Console
 
+_OF_ALL = ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes", "separate_weight_bytes")
 _OF_NETWORKS = ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes", "phases", "dimensions")
 
 
@@ -20,13 +21,14 @@ def application_json(result: ApplicationResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "library_bytes": result.library_bytes,
         "loaded_bytes": result.loaded_bytes,
-        **{key: note[key] for key in ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes")},
+        **{key: note[key] for key in _OF_ALL},
         "networks": [
             {key: network[key] for key in _OF_NETWORKS}
             | {"name": network["model"], "conflicts_with": network["conflicts_with"]}
             | ({"pipeline": network["pipeline"]} if "pipeline" in network else {})
             for network in note["networks"]
         ],
+        "memory": dict(result.memory),
         "files": [str(path) for path in (result.output, *result.companions)],
     }
 
@@ -59,9 +61,11 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
             to.print(f"{network['model']}: {words}; its part of the arena is that of the longest")
         if "pipeline" in network:
             _show_pipeline(network, to)
+    weights, apart = note["weight_bytes"], note.get("separate_weight_bytes")  # not in a library of an earlier mavcg
+    shared = f" ({apart:,} in separate libraries)" if apart not in (None, weights) else ""
     to.print(
         f"memory: arena {note['arena_bytes']:,} bytes ({note['separate_arena_bytes']:,} in separate libraries), "
-        f"scratch {note['scratch_bytes']:,} bytes a thread, weights {note['weight_bytes']:,} bytes"
+        f"scratch {note['scratch_bytes']:,} bytes a thread, weights {weights:,} bytes{shared}"
     )
 
 

@@ -9,6 +9,7 @@ from mavcg.apps.csdf import compress
 from mavcg.apps.derivation import Chromosome, Derivation, Derived, LayerId, all_by_parts, free_genes
 from mavcg.apps.exact_front import FrontPoint, derived_peak, exact_front, front_gap
 from mavcg.apps.joint_arena import JointArena, plan_joint_arena
+from mavcg.apps.library_buffers import memory_json
 from mavcg.apps.library_plan import LibraryPlan, library_json
 from mavcg.apps.schedule_notation import write_schedule
 from mavcg.apps.search import (
@@ -153,21 +154,38 @@ def meets_limits(plan: ApplicationPlan, library: LibraryPlan | None) -> bool:
     return fast and library.excess_bytes <= 0
 
 
+def model_buffers_json(arena: JointArena) -> list[dict[str, object]]:
+    """Return the data of a schedule's edges with the bytes and offset of each, and the steps in which it is live."""
+    return [
+        {
+            "name": data.label,
+            "network": data.cnn,
+            "bytes": ring.elements,
+            "offset": ring.offset,
+            "edges": [f"{data.edge.source}->{data.edge.target}"],
+            "first": arena.times[data][0],
+            "last": arena.times[data][1] - 1,
+        }
+        for data, ring in arena.rings.items()
+    ]
+
+
 def plan_json(plan: ApplicationPlan, library: LibraryPlan | None = None, refusal: str = "") -> dict[str, object]:
     """Return the document of `mavcg app plan --json`.
 
-    The arena, and its lower bound, are those of the library; library: None if none can be built, for the reason
-    `refusal`, and then they are those of the chosen schedule, by the paper's model.
+    Arena, lower bound, buffers and weights are those of the library; library: None if none can be built, for the reason
+    `refusal`, and then they are those of the chosen schedule, by the paper's model, and of the files.
     """
     best = plan.front[plan.chosen]
     size, bound = best.arena.size, best.arena.lower_bound
-    built: dict[str, object] = {"not_buildable": refusal}
+    built: dict[str, object] = {"not_buildable": refusal, "weights_bytes": plan.weights}
+    built |= {"buffers": model_buffers_json(best.arena), "peak_bytes": size}
     if library is not None:
         size, bound = library.application.arena_bytes, library.lower_bound_bytes
-        built = library_json(library)
+        built = {**library_json(library), **memory_json(library)}
     return {
         **built,
-        "weights_bytes": plan.weights,
+        "file_weights_bytes": plan.weights,
         "naive_bytes": plan.naive,
         "reuse_per_cnn_bytes": plan.reuse_per_cnn,
         "reuse_joint_bytes": plan.reuse_joint,

@@ -1,7 +1,7 @@
 """Placement of buffers with known lifetimes in one arena, so that buffers live at the same time do not overlap."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mavcg.memory.placement_search import BufferPlacement, LiveBuffer, SearchLimits, search_placement
@@ -30,12 +30,13 @@ class Arena:
     """A placement of buffers.
 
     offsets: in bytes, by buffer. lower_bound_bytes: size that no placement can undercut; the live peak, or more if a
-    search has proven it.
+    search has proven it. buffers: those that were placed.
     """
 
     offsets: dict[str, int]
     bytes: int
     lower_bound_bytes: int
+    buffers: tuple[Lifetime, ...] = ()
 
     @property
     def optimal(self) -> bool:
@@ -69,7 +70,7 @@ def place_buffers(buffers: Sequence[Lifetime], nodes: int = SEARCH_NODES) -> Are
         placed = _search_placement(live, tuple(offsets[b.name] for b in buffers), nodes)
         offsets = {b.name: offset for b, offset in zip(buffers, placed.offsets, strict=True)}
         bound, extent = max(bound, placed.lower_bound), _extent(buffers, offsets)
-    return Arena(offsets, extent, bound)
+    return Arena(offsets, extent, bound, tuple(buffers))
 
 
 def share_beginnings(buffers: Sequence[Lifetime], arena: Arena) -> Arena:
@@ -94,7 +95,7 @@ def share_beginnings(buffers: Sequence[Lifetime], arena: Arena) -> Arena:
         others.sort(key=lambda b, buffer=buffer: (max(b.first - buffer.last, buffer.first - b.last), b.name))  # type: ignore[misc]
         begins = (offsets[other.name] for other in others)
         offsets[buffer.name] = next(filter(is_free, begins), offsets[buffer.name])
-    return Arena(offsets, arena.bytes, arena.lower_bound_bytes)
+    return replace(arena, offsets=offsets)
 
 
 @lru_cache(64)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from elftools.elf.elffile import ELFFile
 
 
 def test_the_papers_example(mavcg: Any) -> None:
@@ -70,7 +71,8 @@ def test_a_plan_of_two_networks(mavcg: Any, chain_onnx: Path, tmp_path: Path) ->
     assert done.status == 0, done.stderr
     plan = json.loads(done.stdout)
     assert {"weights_bytes", "naive_bytes", "reuse_per_cnn_bytes", "reuse_joint_bytes", "arena_bytes"} <= set(plan)
-    assert plan["weights_bytes"] == 2 * 3 * 4 * 4 * 9 * 4
+    assert plan["file_weights_bytes"] == 2 * 3 * 4 * 4 * 9 * 4
+    assert plan["weights_bytes"] == plan["weight_bytes"] < plan["separate_weight_bytes"]  # of one file, twice
     image = 4 * 16 * 16 * 4
     assert plan["naive_bytes"] >= 7 * image  # three edges, four with the pipeline's copy, and what pads and transposes
     assert plan["naive_bytes"] >= plan["reuse_per_cnn_bytes"] >= plan["reuse_joint_bytes"]
@@ -115,6 +117,13 @@ def images_onnx(path: Path, channels: int, side: int, layers: int) -> Path:
     return path
 
 
+def _constants_bytes(library: Path) -> int:
+    """Return the bytes that a library has as constants, read from its file by pyelftools."""
+    with library.open("rb") as file:
+        sections = ELFFile(file).iter_sections()
+        return sum(section["sh_size"] for section in sections if section.name == ".mavcg_constants")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("limit", ["", 'memory = "200 kB"\n'])
 def test_what_a_plan_says_a_build_does_to_the_byte(mavcg: Any, tmp_path: Path, limit: str) -> None:
@@ -132,8 +141,11 @@ def test_what_a_plan_says_a_build_does_to_the_byte(mavcg: Any, tmp_path: Path, l
 
     assert ended.status == 0, ended.stderr
     built = json.loads(ended.stdout)
-    keys = ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes", "networks")
+    keys = ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes", "separate_weight_bytes", "networks")
     assert {key: plan[key] for key in keys} == {key: built[key] for key in keys}
+    memory = built["memory"]
+    assert {key: plan[key] for key in memory} == memory and memory["peak_bytes"] == built["arena_bytes"]
+    assert memory["weights_bytes"] == _constants_bytes(tmp_path / "libapp.so")
     assert (limit == "") == (plan["arena_bytes"] + plan["weight_bytes"] > 200_000)
 
 
