@@ -20,32 +20,53 @@ _WRITABLE_BY_OTHERS = 0o022
 FILE_NAME = "mavcg.toml"
 
 COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
+ZIG, ZIG_TOOLS = "zig", ("cc", "c++")
+LAUNCHERS = ("ccache",)
 SOURCES = (".c", ".cc", ".cp", ".cxx", ".cpp", ".c++")
 # Options whose value is the next word, and what options without one begin with: those that leave a command one that
 # compiles a source to an object in machine code.
-WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-I", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-include", "--param")
+WITH_VALUE = (
+    "-o",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-I",
+    "-D",
+    "-U",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-include",
+    "--param",
+    "-target",
+)
 ALONE = ("-c", "-MD", "-MMD", "-MP", "-pipe", "-pthread", "-ansi", "-pedantic", "-w")
-BEGIN = ("-I", "-D", "-U", "-W", "-O", "-g", "-std=", "-f", "-m", "--param=")
+BEGIN = ("-I", "-D", "-U", "-W", "-O", "-g", "-std=", "-f", "-m", "--param=", "--target=")
 NOT = ("-flto", "-fsyntax-only", "-fplugin", "-fmodule", "-Wp,", "-mllvm", "-fpreprocessed", "-fdirectives-only")
 _AFTER_COLON = (" ", "\t", "\n", "\\")  # of a rule of a dependency file
 
 
 class ColdCommand:
-    """A command that compiles one C or C++ source to an object: paths of source, object and dependency file ("")."""
+    """A command that compiles one C or C++ source to an object.
 
-    def __init__(self, source: str, output: str, depends: str) -> None:
+    source, output, depends: paths of source, object and dependency file (""). direct: False under ccache.
+    """
+
+    def __init__(self, source: str, output: str, depends: str, direct: bool = True) -> None:
         self.source = source
         self.output = output
         self.depends = depends
+        self.direct = direct
 
 
 def plain_command(command: "Sequence[str]") -> ColdCommand | None:
     """Return what a command compiles, if it has only options that are known here; else None."""
-    if not _is_compiler(command[0]):
+    start = _compiler_length(command)
+    if not start:
         return None
     given: dict[str, str] = {}
     sources: list[str] = []
-    words = iter(command[1:])
+    words = iter(command[start:])
     for word in words:
         if word in WITH_VALUE:
             given[word] = next(words, "")
@@ -62,7 +83,17 @@ def plain_command(command: "Sequence[str]") -> ColdCommand | None:
     depends = ""
     if "-MD" in given or "-MMD" in given:
         depends = given.get("-MF") or (f"{os.path.splitext(output)[0]}.d" if "-o" in given else f"{stem}.d")
-    return ColdCommand(sources[0], output, depends)
+    return ColdCommand(sources[0], output, depends, os.path.basename(command[0]) not in LAUNCHERS)
+
+
+def _compiler_length(command: "Sequence[str]") -> int:
+    """Return the number of leading words that run a compiler: gcc, ccache gcc, zig cc; 0 for others."""
+    at = int(os.path.basename(command[0]) in LAUNCHERS)
+    if len(command) <= at:
+        return 0
+    if os.path.basename(command[at]) == ZIG:
+        return at + 2 if command[at + 1 : at + 2] and command[at + 1] in ZIG_TOOLS else 0
+    return at + 1 if _is_compiler(command[at]) else 0
 
 
 def _is_compiler(path: str) -> bool:
@@ -95,11 +126,12 @@ def is_cold(compiled: ColdCommand, config: str | None) -> bool:
 
 
 def hot_words(compiled: ColdCommand, config: str | None) -> "list[bytes]":
-    """Return the words of hot functions that a C source contains; none if they are not known.
+    """Return the words of hot functions that a C source contains; none if they are not known, or under ccache, which
+    shall keep the object of the command as it was given.
 
     config: as for is_cold.
     """
-    note = _note_of(compiled, config) if compiled.source.endswith(".c") else None
+    note = _note_of(compiled, config) if compiled.direct and compiled.source.endswith(".c") else None
     if note is None:
         return []
     try:

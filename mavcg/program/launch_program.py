@@ -41,6 +41,8 @@ def header(mavcg: Sequence[str]) -> str:
     """Return the C of what both forms of the short way share: the words of options, names, the command of mavcg."""
     lists = {
         "COMPILERS": cold_launch.COMPILERS,
+        "ZIG_TOOLS": cold_launch.ZIG_TOOLS,
+        "LAUNCHERS": cold_launch.LAUNCHERS,
         "SOURCES": cold_launch.SOURCES,
         "WITH_VALUE": cold_launch.WITH_VALUE,
         "ALONE": cold_launch.ALONE,
@@ -53,6 +55,7 @@ def header(mavcg: Sequence[str]) -> str:
         f"static const char *const {name}[] = {{{', '.join(map(_c_text, words))}, 0}};" for name, words in lists.items()
     ]
     names = {
+        "ZIG": cold_launch.ZIG,
         "CONFIG_NAME": cold_launch.FILE_NAME,
         "NOTE_HEAD": cold_launch.HEAD,
         "KEPT_HEAD": kept_object.HEAD,

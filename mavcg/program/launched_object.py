@@ -29,6 +29,21 @@ _CODE_FLAGS = re.compile(
     r"-f(no-)?(function-sections|data-sections|pic|PIC|pie|PIE|plt|asynchronous-unwind-tables|unwind-tables)$"
     r"|-mcmodel=|-ftls-model=|-mno-red-zone$"
 )
+# Options that do not say for which machine a compiler compiles, and what such ones begin with.
+_NO_MACHINE = (
+    "-c",
+    "--compile",
+    "-o",
+    "--output",
+    "-x",
+    "-w",
+    "-pipe",
+    "-include",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+)
+_NO_MACHINE_STARTS = ("-D", "-U", "-I", "-M", "-W", "-O", "-g", "-f", "-std=")
 
 
 @dataclass(frozen=True)
@@ -112,7 +127,7 @@ def target_of_unit(unit: CompileUnit) -> Target:
         with suppress(MavcgError):
             return parse_target(machine) if machine else host_target()
     else:
-        machine = machine_of(unit.compiler, unit.flags) or machine_of(unit.compiler)
+        machine = machine_of(unit.compiler, _machine_options(unit.flags)) or machine_of(unit.compiler)
     arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine.partition("-")[0], machine.partition("-")[0])
     systems = (("android", "linux-android"), ("musl", "linux-musl"), ("apple", "macos"), ("darwin", "macos"))
     system = next((name for part, name in systems if part in machine), "linux-gnu")
@@ -122,6 +137,12 @@ def target_of_unit(unit: CompileUnit) -> Target:
     if system != "linux-gnu":
         return Target(arch, system)
     return host_target() if host_target().arch == arch else default_target(arch)
+
+
+def _machine_options(flags: Sequence[str]) -> tuple[str, ...]:
+    """Return the options that may say for which machine a compiler compiles: those that are the same for all files."""
+    kept = [word for word in words(flags) if word.name and word.name not in _NO_MACHINE]
+    return tuple(part for word in kept if not word.name.startswith(_NO_MACHINE_STARTS) for part in word.text)
 
 
 def _zig_target(flags: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Names the files of mavcg and of the compilers on which a build's result depends, beside its inputs."""
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,9 +14,14 @@ _PACKAGES = ("mavcg", "llvmlite")
 
 
 def programs(*commands: Sequence[str]) -> list[Path]:
-    """Return the files of the programs that begin these commands, and of ziglang's compiler."""
-    found = [shutil.which(command[0]) for command in commands if command]
-    return [*(Path(path) for path in found if path), Path(zig_program())]
+    """Return the files of the programs that begin these commands, and of ziglang's compiler.
+
+    A program that has the name of another one, as ccache's gcc, starts the one in a later folder of PATH: all of them.
+    """
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    names = [command[0] for command in commands if command]
+    found = [path for name in names for folder in folders if (path := shutil.which(name, path=folder))]
+    return [*(Path(path) for path in dict.fromkeys(found)), Path(zig_program())]
 
 
 def files_of_mavcg() -> list[Path]:

@@ -28,6 +28,7 @@ typedef struct {
 
 typedef struct {
     const char *source, *output, *depends; // depends: "" for none
+    int direct;                            // 0 under ccache
 } Compiled;
 
 typedef struct {
@@ -89,12 +90,23 @@ static int is_compiler(const char *path) {
     return is_one_of(last ? last + 1 : name, COMPILERS);
 }
 
+// The number of leading words that run a compiler: gcc, ccache gcc, zig cc; 0 for others.
+static int compiler_length(char *const *command) {
+    int at = is_one_of(base_name(*command), LAUNCHERS);
+    if (!command[at]) return 0;
+    if (!strcmp(base_name(command[at]), ZIG))
+        return command[at + 1] && is_one_of(command[at + 1], ZIG_TOOLS) ? at + 2 : 0;
+    return is_compiler(command[at]) ? at + 1 : 0;
+}
+
 // Fills in what a command compiles; 0 if it has a word that is not known here.
 static int plain_command(char *const *command, Compiled *compiled) {
     const char *source = NULL, *output = NULL, *depends = NULL;
     int compiles = 0, writes_depends = 0;
-    if (!is_compiler(*command)) return 0;
-    while (*++command) {
+    int start = compiler_length(command);
+    if (!start) return 0;
+    compiled->direct = !is_one_of(base_name(*command), LAUNCHERS);
+    for (command += start; *command; command++) {
         const char *word = *command;
         if (is_one_of(word, WITH_VALUE)) {
             if (!command[1] || !*command[1]) return 0;
@@ -395,7 +407,8 @@ int main(int count, char **arguments) {
     Kept kept;
     char key[HEX_BYTES];
     int has_key = object_key(command, config, key), found = 0;
-    if (!strcmp(suffix_of(compiled.source), ".c")) { // only an object from the cache needs the compiler's own
+    if (compiled.direct &&
+        !strcmp(suffix_of(compiled.source), ".c")) { // only an object from the cache needs the compiler's own
         if (!read_file(compiled.source, 0, 0, &text)) return launch(count, arguments, 0);
         if (has_a_word(&text, &note) && !(found = has_key && find_object(key, &kept)))
             return launch(count, arguments, 0);

@@ -1,6 +1,7 @@
 """Finds the header folders for a program: its own compiler's, so that it is compiled for its own libraries."""
 
 import functools
+import os
 import re
 import shlex
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import run_tool, zig_command
 
 _SEARCH_LIST = re.compile(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", re.DOTALL)
+_ABSENT = re.compile(r'ignoring nonexistent directory "(.*)"')
 # gcc's own folder of intrinsics and limits, which only gcc can read; clang has its own.
 _GCC_PRIVATE = re.compile(r"/lib(exec|64|32)?/gcc(-cross)?/[^/]+/[^/]+/include(-fixed)?$")
 _CLANG_PRIVATE = re.compile(r"/lib(64)?/clang/[^/]+/include$")
@@ -149,7 +151,12 @@ def _freestanding(target: Target) -> Headers:
 
 
 def _search_list(command: list[str], action: str) -> list[str]:
-    return _parse_list(run_tool(["/bin/sh", "-c", f"LC_ALL=C {shlex.join(command)} 2>&1 >/dev/null"], action))
+    return _parse_list(kept_answer(command, action, messages=True, holds=_has_same_folders))
+
+
+def _has_same_folders(text: str) -> bool:
+    """True if the folders that a compiler listed still exist, and those that it left out for that still do not."""
+    return not any(map(os.path.isdir, _ABSENT.findall(text))) and all(map(os.path.isdir, _parse_list(text)))
 
 
 def _parse_list(text: str) -> list[str]:

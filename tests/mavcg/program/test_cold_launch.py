@@ -22,7 +22,10 @@ from mavcg.program.lto import lto_of
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 
 ROOT = Path(__file__).parents[3]
-COMPILERS = ("gcc", "aarch64-linux-gnu-g++-12", "/opt/bin/clang", "cc", "gfortran", "ccache", "rustc", "zig")
+COMPILERS = (
+    *("gcc", "aarch64-linux-gnu-g++-12", "/opt/bin/clang", "cc", "gfortran", "ccache", "rustc", "zig"),
+    *("zig cc", "/opt/zig c++", "ccache gcc", "ccache zig cc", "ccache -s", "zig ar"),
+)
 WORDS = """-c -o x.o out.d/y.c.o - a.c b/b.cpp c.s d.f90 e.h -O2 -g -Iinclude -I include -DX=1 -D Y -MD -MMD -MP -MF
     z.d -MT t -E -S -M -MM -MJ -x c++ none -flto -flto=thin -fno-lto -fsyntax-only -Wall -Wp,-MD,k.d -Wl,-s -std=c11
     -mavx2 -mllvm -Xclang -emit-llvm -ffat-lto-objects -include stdio.h -isystem -shared -### --version @args -v
@@ -33,15 +36,17 @@ WORDS = """-c -o x.o out.d/y.c.o - a.c b/b.cpp c.s d.f90 e.h -O2 -g -Iinclude -I
 def test_a_command_that_the_short_way_knows_compiles_what_the_long_way_says(
     compiler: str, words: Sequence[str]
 ) -> None:
-    short = plain_command([compiler, "-c", "a.c", *words])
+    command = [*compiler.split(), "-c", "a.c", *words]
+    short = plain_command(command)
     if short is None:
         return
     folder = Path("/folder")
-    unit = read_command([compiler, "-c", "a.c", *words], folder)
+    unit = read_command(command, folder)
     assert isinstance(unit, CompileUnit) and foreign_command(unit.arguments, folder) is None
     assert (folder / short.source, folder / short.output) == (unit.source, unit.output)
     assert (folder / short.depends if short.depends else None) == dependency_file(unit)
     assert lto_of(unit.flags) is None
+    assert short.direct == (unit.arguments == tuple(command))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +55,8 @@ def test_a_command_that_the_short_way_knows_compiles_what_the_long_way_says(
         "gcc -O2 -c a.c",
         "aarch64-linux-gnu-gcc-12 -std=gnu11 -I inc -Wall -fPIC -MD -MT x.o -MF x.d -o x.o -c a.c",
         "c++ -DNDEBUG -isystem /usr/include/x -march=armv8-a -g -pthread -o CMakeFiles/a.dir/b.cpp.o -c /src/b.cpp",
+        "/opt/zig/zig cc -target aarch64-linux-gnu.2.17 -O2 -c a.c",
+        "ccache clang --target=aarch64-linux-gnu -O2 -c a.c",
     ],
 )
 def test_the_commands_of_make_and_cmake_take_the_short_way(command: str) -> None:

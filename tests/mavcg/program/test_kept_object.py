@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from mavcg.program.launch_program import SOURCE, write_launch_program
 from mavcg.program.launching import leave_note
 from mavcg.program.made_with import files_of_mavcg, programs
 from mavcg.program.sources.dependencies import files_in_rule
-from mavcg.toolchain.zig import run_zig
+from mavcg.toolchain.zig import run_zig, zig_program
+from tests.conftest import zig_cache
 
 COMMAND = ["gcc", "-MD", "-c", "a.c"]
 OBJECT = b"versions\0of dot"
@@ -138,6 +140,16 @@ def test_versions_depend_on_mavcg_and_the_compilers() -> None:
     assert any(name.startswith("libllvmlite") for name in named)
 
 
+def test_a_compiler_behind_one_of_its_name_counts_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ccache in the place of gcc starts the gcc of a later folder of PATH, which may be replaced by another one."""
+    for folder in ("first", "second"):
+        (here / folder).mkdir()
+        (here / folder / "gcc").write_text("#!/bin/sh\n")
+        (here / folder / "gcc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here}/first:{here}/none:{here}/second")
+    assert programs(["gcc", "-c"])[:-1] == [here / "first/gcc", here / "second/gcc"]
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [
@@ -201,18 +213,25 @@ HOT = '#include "a.h"\nint dot(const short *a, int n) { int s = A; while (n--) s
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("flags", ["-O2", "-O2 -MD -g", "-O2 -MMD"])
+@pytest.mark.parametrize(
+    "command", ["gcc -O2", "gcc -O2 -MD -g", "gcc -O2 -MMD", "zig cc -O2 -MD", "ccache gcc -O2 -MMD"]
+)
 def test_a_file_that_is_compiled_again_gets_the_same_object(
-    here: Path, cores: list[str], gcc: object, mavcg: Any, monkeypatch: pytest.MonkeyPatch, flags: str
+    here: Path, cores: list[str], gcc: object, mavcg: Any, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    monkeypatch.setenv("MAVCG_CACHE", str(here / "cache"))
+    if "ccache" in command and not shutil.which("ccache"):
+        pytest.skip("ccache is not installed")
+    for name, value in {"MAVCG_CACHE": here / "cache", "CCACHE_DIR": here / "ccache"}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
+    monkeypatch.setenv("PATH", f"{Path(zig_program()).parent}:{os.environ['PATH']}")
     names = ", ".join(f'"{core}"' for core in cores)
     (here / "mavcg.toml").write_text(f'[build]\nhot = ["dot"]\ncores = [{names}]\n')
     (here / "a.h").write_text("#define A 1\n")
     (here / "a.c").write_text(HOT)
 
     def compile_it() -> Any:
-        return mavcg("launch", "--strict", "gcc", *flags.split(), "-c", "a.c")
+        return mavcg("launch", "--strict", *command.split(), "-c", "a.c")
 
     seen = []
     for _ in range(3):
@@ -225,7 +244,7 @@ def test_a_file_that_is_compiled_again_gets_the_same_object(
     ended = compile_it()
     assert ended.status == 0 and "from the cache" not in ended.stderr and (here / "a.o").read_bytes() != seen[0][0]
     # gcc compiles it once from now on, and with -MMD names only some of the files that it reads.
-    assert ("from the cache" in compile_it().stderr) == ("-MMD" not in flags)
+    assert ("from the cache" in compile_it().stderr) == (command != "gcc -O2 -MMD")
 
 
 def test_an_object_that_cannot_be_put_in_place_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,8 @@ def test_the_program_takes_the_short_way_where_python_does(run: Run, noted: Path
     @settings(max_examples=300, deadline=None)
     @given(sampled_from(COMPILERS), lists(sampled_from(WORDS), max_size=6))
     def agree(compiler: str, words: Sequence[str]) -> None:
-        command = [Path(compiler).name, "-c", "a.c", *words, "-w"]  # an option always has a value
+        first, *rest = compiler.split()
+        command = [Path(first).name, *rest, "-c", "a.c", *words, "-w"]  # an option always has a value
         plain = plain_command(command)
         cold = plain is not None and is_cold(plain, None)
         ended = run(*command)
@@ -108,6 +109,8 @@ def test_hot_files_go_to_mavcg_with_all_options(run: Run, noted: Path) -> None:
     (noted / "a.c").write_text("void dot(void) {}")
     ended = run("gcc", "-c", "a.c", gcc="echo compiled")
     assert (ended.returncode, ended.stdout) == (LONG_WAY, "launch gcc -c a.c\n")
+    ended = run("ccache", "gcc", "-c", "a.c", gcc="echo compiled")  # which is to keep the object of its command
+    assert (ended.returncode, ended.stdout) == (LONG_WAY, "compiled\nlaunch --compiled ccache gcc -c a.c\n")
     assert run("--max-growth", "5", "gcc", "-c", "a.cpp").stdout == "launch --max-growth 5 gcc -c a.cpp\n"
     assert run().stdout == "launch\n"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.program.launched_object import _CODE_FLAGS, target_of_unit
+from mavcg.program.launched_object import _CODE_FLAGS, _machine_options, target_of_unit
 from mavcg.program.sources.compile_commands import CompileUnit
 from mavcg.toolchain.target import host_target
 
@@ -47,3 +47,11 @@ def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch:
     monkeypatch.setattr("mavcg.program.launched_object.machine_of", lambda *_: "riscv64-linux-gnu")
     with pytest.raises(MavcgError, match="cc: compiles for riscv64-linux-gnu; versions are made for AArch64 and x86"):
         target_of_unit(unit)
+
+
+def test_a_compiler_is_asked_for_its_machine_once_for_all_files() -> None:
+    said = "-O2 -Wall -DX=1 -I inc -include a.h -MD -MF x.d -std=c11 -fPIC -g --target=aarch64-linux -m32 -c x.c -o x.o"
+    assert _machine_options(said.split()) == ("--target=aarch64-linux", "-m32")
+    assert _machine_options(["-target", "x86_64-linux", "-arch", "arm64", "--sysroot", "/s"]) == (
+        *("-target", "x86_64-linux", "-arch", "arm64", "--sysroot", "/s"),
+    )

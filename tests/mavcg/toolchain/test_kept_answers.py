@@ -41,6 +41,17 @@ def test_a_compiler_is_asked_once(asked: list[tuple[str, ...]], here: Path, name
     assert len(asked) == 3
 
 
+def test_messages_are_kept_while_they_hold(asked: list[tuple[str, ...]], here: Path) -> None:
+    command = [str(here / "gcc"), "-v", "a b"]
+    first = kept_answer(command, "asking", messages=True)
+    assert asked == [("/bin/sh", "-c", f"LC_ALL=C {command[0]} -v 'a b' 2>&1 >/dev/null")]
+    assert kept_answer(command, "asking", messages=True, holds=lambda text: text == first) == first
+    assert len(asked) == 1
+    kept_answer(command, "asking", messages=True, holds=lambda text: False)
+    kept_answer(command, "asking")
+    assert len(asked) == 3
+
+
 def test_a_compiler_is_asked_again_when_it_or_its_environment_changes(
     asked: list[tuple[str, ...]], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
