@@ -138,7 +138,9 @@ def digests(job: Job, folder: Path, environment: Mapping[str, str]) -> dict[str,
     folder.mkdir(parents=True)
     command = job.prepare(folder)
     (folder / "out").mkdir()
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True)
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "MAVCG_LAUNCH_SERVER": "0", **environment}, capture_output=True
+    )
     if done.returncode:
         raise MavcgError(f"{job.name}: {' '.join(command)}: status {done.returncode}\n{done.stderr.decode()[-2000:]}")
     found = {path.relative_to(folder / "out").as_posix(): path.read_bytes() for path in (folder / "out").rglob("*")}

@@ -58,6 +58,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The fast suite tries the same input every time, and less where a test names no number; the long one more."""
+    os.environ.setdefault("MAVCG_LAUNCH_SERVER", "0")  # no process stays
     # As in mavcg.cli: graphs, IR and syntax trees are many objects that stay, and Python looks through them too often.
     gc.set_threshold(300_000)
     # No test fails because the machine is busy; what one example leaves in a folder, the next one writes anew.

@@ -27,10 +27,10 @@ def main() -> None:
     gc.set_threshold(300_000)
     if sys.argv[1:2] == ["launch"]:
         # A compiler launcher runs once per file: it imports only what a file without hot functions needs.
-        from mavcg.cli.launch import launch
+        from mavcg.cli.launch import launch_here
 
         _end_on_signals()
-        sys.exit(launch(sys.argv[2:]))
+        sys.exit(launch_here(sys.argv[2:]))
     from mavcg.cli.app import run
     from mavcg.files.scratch import remove_on_signals
 

@@ -38,11 +38,21 @@ mavcg launch --config mavcg.toml gcc -O2 -c sgemm.c -o sgemm.o
 """
 
 
-def launch(arguments: list[str]) -> int:
+def launch_here(arguments: list[str]) -> int:
+    """Run `mavcg launch` as a process of its own: a resident process does what takes imports, if there is one.
+
+    Where there is none, this process leaves one as it ends, if it has made versions (launch_server.py).
+    """
+    return launch(arguments, resident=True)
+
+
+def launch(arguments: list[str], resident: bool = False) -> int:
     """Run a compiler command, add versions of hot functions to its object, and return the exit status.
 
     It parses its options by hand, because everything from the compiler's name on belongs to the compiler.
+    resident: True to use the resident process, and to leave one.
     """
+    given = arguments
     config: str | None = os.environ.get("MAVCG_CONFIG")
     strict = False
     max_growth: float | None = None
@@ -76,9 +86,10 @@ def launch(arguments: list[str]) -> int:
             return _refuse(f"launch {option}: is not an option of mavcg launch; {USAGE}")
     if not arguments:
         return _refuse(f"launch: no compiler is named; {USAGE}")
+    options = given[: len(given) - len(arguments)] if resident else None
     if compiled:
-        return _launch_in_full(arguments, config, strict, max_growth, 0, [])
-    return _launch(arguments, config, strict, max_growth)
+        return _finish(arguments, config, strict, max_growth, 0, [], options)
+    return _launch(arguments, config, strict, max_growth, options)
 
 
 def _write_program(path: str) -> int:
@@ -116,7 +127,9 @@ def _percentage(value: str) -> float | None:
     return percent if 0 <= percent < float("inf") else None
 
 
-def _launch(command: list[str], config: str | None, strict: bool, max_growth: float | None) -> int:
+def _launch(
+    command: list[str], config: str | None, strict: bool, max_growth: float | None, options: list[str] | None
+) -> int:
     compiled = plain_command(command)
     names = hot_words(compiled, config) if compiled else []
     kept = _find_kept(command, compiled, config, max_growth) if compiled and names else None
@@ -127,7 +140,38 @@ def _launch(command: list[str], config: str | None, strict: bool, max_growth: fl
         kept = kept or _find_kept(command, compiled, config, max_growth)
         if kept and _use_kept(kept, compiled, config):
             return 0
-    return _launch_in_full(command, config, strict, max_growth, status, names if status is None else [])
+    if status:
+        return status
+    return _finish(command, config, strict, max_growth, status, names if status is None else [], options)
+
+
+def _finish(
+    command: list[str],
+    config: str | None,
+    strict: bool,
+    max_growth: float | None,
+    status: int | None,
+    names: "Sequence[bytes]",
+    options: list[str] | None,
+) -> int:
+    """Do what the short way does not, in the resident process or here; options: those of launch, None for only here."""
+    if options is None:
+        return _launch_in_full(command, config, strict, max_growth, status, names)[0]
+    from mavcg.program.launch_door import hand_over
+
+    compiled = ["--compiled"] if status == 0 and "--compiled" not in options else []
+    ended = hand_over([*compiled, *options, *command])
+    if ended is not None:
+        return ended
+    ended, has_versions = _launch_in_full(command, config, strict, max_growth, status, names)
+    if has_versions:
+        from contextlib import suppress
+
+        from mavcg.program.launch_server import start_server
+
+        with suppress(OSError):  # no process, or no room: the object is made
+            start_server(launch)
+    return ended
 
 
 def _find_kept(
@@ -181,8 +225,8 @@ def _launch_in_full(
     max_growth: float | None,
     status: int | None,
     names: "Sequence[bytes]",
-) -> int:
-    """Version the object of a compiler command.
+) -> tuple[int, bool]:
+    """Version the object of a compiler command; return the exit status, and True if versions were made.
 
     status: the compiler's exit status; None if it has not run yet. names: words of hot functions in the source, where
     it may be compiled once.
@@ -205,19 +249,19 @@ def _launch_in_full(
         elif status is None:
             status = run_compiler(command)
         if status:
-            return status
+            return status, False
         done = made.message if made else version_object(command, options)
     except MavcgError as error:
         say_error(error, "the compiler's object stays: ")
-        return EXIT_BAD_INPUT if strict else 0
+        return (EXIT_BAD_INPUT if strict else 0), False
     except OSError as error:
         say(f"the compiler's object stays: {system_words(error)}")
-        return EXIT_BAD_INPUT if strict else 0
+        return (EXIT_BAD_INPUT if strict else 0), False
     except Exception as error:  # a fault of mavcg must not break the user's build, whose object is made
         if strict or show_tracebacks():
             raise
         say(f"the compiler's object stays: a fault of mavcg: {error!r}; MAVCG_DEBUG=1 shows where")
-        return 0
+        return 0, False
     if done:
         say_lines(done)
-    return 0
+    return 0, bool(done)

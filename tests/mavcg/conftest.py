@@ -77,6 +77,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
         if name.startswith("MAVCG_"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("MAVCG_LAUNCH_SERVER", "0")  # no process stays
     return tmp_path
 
 
@@ -133,7 +134,7 @@ def execute(*command: str | Path, cwd: Path | None = None, **environment: str) -
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env={**outside, **environment},
+        env={**outside, "MAVCG_LAUNCH_SERVER": "0", **environment},
         capture_output=True,
         text=True,
         timeout=300,
