@@ -11,7 +11,7 @@ from pathlib import Path
 from mavcg.files.child_python import python_command
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.whole_file import put_in_place
-from mavcg.program import cold_launch, kept_object
+from mavcg.program import cold_launch, kept_object, launch_door
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
@@ -50,6 +50,10 @@ def header(mavcg: Sequence[str]) -> str:
         "NOT": cold_launch.NOT,
         "ENVIRONMENT": kept_object.ENVIRONMENT,
         "NEVER_WITH": kept_object.NEVER_WITH,
+        "STATUS": launch_door.STATUS,
+        "FILES": launch_door.FILES,
+        "NAMESPACES": launch_door.NAMESPACES,
+        "VARIABLES": launch_door.VARIABLES,
     }
     lines = [
         f"static const char *const {name}[] = {{{', '.join(map(_c_text, words))}, 0}};" for name, words in lists.items()
@@ -61,8 +65,14 @@ def header(mavcg: Sequence[str]) -> str:
         "KEPT_HEAD": kept_object.HEAD,
         "KEPT_FOLDER": kept_object.FOLDER,
         "BOOT": kept_object.BOOT,
+        "IDENTITY": launch_door.identity(),
+        "SERVER_VARIABLE": launch_door.VARIABLE,
+        "SERVER_FOLDER": launch_door.FOLDER,
+        "MAGIC": launch_door.MAGIC.decode(),
     }
+    numbers = {"DESCRIPTORS": launch_door.DESCRIPTORS, "NAME_DIGITS": launch_door.NAME_DIGITS}
     lines += [f"#define {name} {_c_text(text)}" for name, text in names.items()]
+    lines += [f"#define {name} {number}" for name, number in numbers.items()]
     return "\n".join([*lines, f"#define MAVCG {', '.join(map(_c_text, mavcg))}"]) + "\n"
 
 

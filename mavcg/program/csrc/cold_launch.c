@@ -329,6 +329,7 @@ static int add_dependencies(const char *path, const Note *note) {
 }
 
 #include "kept_object.h"
+#include "launch_door.h"
 
 static volatile sig_atomic_t compiler;
 
@@ -377,10 +378,13 @@ static int run_compiler(char *const *command) {
 // Lets `mavcg launch` go on. ran: the compiler did already, and succeeded.
 static int launch(int count, char **arguments, int ran) {
     const char *const before[] = {MAVCG, "launch", "--compiled"};
-    size_t length = sizeof before / sizeof *before - !ran;
+    const size_t mavcg = sizeof before / sizeof *before - 1; // words up to launch
+    size_t length = mavcg + (size_t)ran;
     char **command = take((length + (size_t)count) * sizeof *command);
     for (size_t i = 0; i < length; i++) command[i] = (char *)before[i];
     for (int i = 1; i < count; i++) command[length + (size_t)i - 1] = arguments[i];
+    int status = hand_over(command + mavcg);
+    if (status >= 0) return status;
     execv(command[0], command);
     fprintf(stderr, "mavcg: launch: %s: %s; make this program again by `mavcg launch --program`\n", command[0],
             strerror(errno));

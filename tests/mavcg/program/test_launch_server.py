@@ -16,6 +16,7 @@ import pytest
 
 from mavcg.program import launch_door, launch_server
 from mavcg.program.launch_door import MAGIC, circumstances, connect, folder_path, hand_over, identity, socket_name
+from mavcg.program.launch_program import write_launch_program
 from mavcg.program.launch_server import start_server
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has what it needs")
@@ -185,6 +186,28 @@ def test_other_circumstances_have_another_socket(start: Start, monkeypatch: pyte
     monkeypatch.setenv("OTHER", "does not matter")
     assert len(names) == 4 and socket_name(identity()) in names
     assert b"Umask:" in circumstances("") and b"Max processes" in circumstances("")
+
+
+@pytest.mark.long
+def test_the_program_finds_what_python_left(start: Start, here: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    start()
+    mavcg = here / "mavcg"
+    mavcg.write_text("#!/bin/sh\nexit 77\n")
+    mavcg.chmod(0o755)
+    write_launch_program(here / "mavcg-launch", [str(mavcg)])
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([here / "mavcg-launch", *words], capture_output=True, text=True)
+
+    ended = run("--strict", "gcc", "-c", "x.c")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout)[:2] == [["--strict", "gcc", "-c", "x.c"], str(here)]
+    assert run("200", "x").returncode == 200
+    ended = run("crash")
+    assert ended.returncode == 77 and SAYS_WHY in ended.stderr
+    the_socket().parent.chmod(0o755)
+    ended = run("200", "x")
+    assert ended.returncode == 77 and "remove it" in ended.stderr
 
 
 @pytest.mark.long

@@ -34,12 +34,12 @@ def test_only_farms_launch_and_traced_programs_open_sockets() -> None:
     assert users == of_farms | of_launch | {"mavcg/lab/simulate/process_emulator.py"}  # a pair without a name
 
 
-def test_no_c_of_ours_opens_one() -> None:
+def test_no_c_of_ours_opens_one_but_that_of_launch() -> None:
     sources = [
         path for folder in ("mavcg", "runtime") for path in (ROOT / folder).rglob("*") if path.suffix in (".c", ".h")
     ]
     assert len(sources) > 20
-    assert [path.name for path in sources if NETWORK_CALLS.search(path.read_text())] == []
+    assert [path.name for path in sources if NETWORK_CALLS.search(path.read_text())] == ["launch_door.h"]
 
 
 def test_the_page_has_a_line_for_each() -> None:
