@@ -18,10 +18,10 @@ from bench.models import model_path
 from bench.record import facts, write
 from mavcg.apps.application_file import read_application_file
 from mavcg.apps.library import build_application
-from mavcg.cli.run import random_inputs
 from mavcg.errors import MavcgError
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.runtime.application import load_application
+from mavcg.runtime.random_inputs import random_inputs
 from mavcg.runtime.timed_runs import measure_pipeline
 from mavcg.text.terminal import say
 

@@ -1,6 +1,6 @@
 """Plan of an application: memory with and without reuse, the front of memory against throughput, and the choice."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.apps.application import Application, firings
@@ -170,11 +170,17 @@ def model_buffers_json(arena: JointArena) -> list[dict[str, object]]:
     ]
 
 
-def plan_json(plan: ApplicationPlan, library: LibraryPlan | None = None, refusal: str = "") -> dict[str, object]:
+def plan_json(
+    plan: ApplicationPlan,
+    library: LibraryPlan | None = None,
+    refusal: str = "",
+    measured: Sequence[Mapping[str, object]] = (),
+) -> dict[str, object]:
     """Return the document of `mavcg app plan --json`.
 
     Arena, lower bound, buffers and weights are those of the library; library: None if none can be built, for the reason
-    `refusal`, and then they are those of the chosen schedule, by the paper's model, and of the files.
+    `refusal`, and then they are those of the chosen schedule, by the paper's model, and of the files. measured: of each
+    point of the front, if they were run.
     """
     best = plan.front[plan.chosen]
     size, bound = best.arena.size, best.arena.lower_bound
@@ -201,8 +207,10 @@ def plan_json(plan: ApplicationPlan, library: LibraryPlan | None = None, refusal
                     cnn.name: {layer.name: option.phases[(cnn.name, layer.name)] for layer in cnn.layers}
                     for cnn in plan.app.cnns
                 },
+                "schedules": _schedules_json(option),
+                "measured": measured[number] if measured else None,
             }
-            for option in plan.front
+            for number, option in enumerate(plan.front)
         ],
         "chosen": plan.chosen,
         "optimal": size == bound,
@@ -212,8 +220,13 @@ def plan_json(plan: ApplicationPlan, library: LibraryPlan | None = None, refusal
         "front_optimal": plan.front_gap == 0,
         "meets_constraints": meets_limits(plan, library),
         "partitions": {p.name: list(p.layers) for p in plan.app.partitions},
-        "schedules": {
-            p.name: write_schedule(p.schedule if p.fixed else compress(tuple(firings(p.schedule))))
-            for p in best.derived.app.partitions
-        },
+        "schedules": _schedules_json(best),
+    }
+
+
+def _schedules_json(solution: MemorySolution) -> dict[str, str]:
+    """Return the schedule of each partition, as app.toml takes it."""
+    return {
+        p.name: write_schedule(p.schedule if p.fixed else compress(tuple(firings(p.schedule))))
+        for p in solution.derived.app.partitions
     }

@@ -67,9 +67,9 @@ def _time_threads(
     library: Path, network: str | None, count: int, min_runs: int, seconds: float, per_layer: bool
 ) -> dict[str, Any]:
     """Return the times of a network with a number of threads, as JSON has them. count: 0 for the library's choice."""
-    from mavcg.cli.run import random_inputs
     from mavcg.runtime.application import open_network
     from mavcg.runtime.loading import AUTO
+    from mavcg.runtime.random_inputs import random_inputs
     from mavcg.runtime.timed_runs import as_json as row_of
     from mavcg.runtime.timed_runs import time_runs
 
@@ -88,8 +88,8 @@ def _time_threads(
 
 def _pipeline_of(library: Path, network: str | None, seconds: float) -> dict[str, Any] | None:
     """Measure the pipeline of a network beside its single runs; None if it is not a pipeline."""
-    from mavcg.cli.run import random_inputs
     from mavcg.runtime.application import is_application, load_application
+    from mavcg.runtime.random_inputs import random_inputs
     from mavcg.runtime.timed_runs import measure_pipeline
 
     if network is None or not is_application(library):

@@ -53,6 +53,7 @@ def run_library(options: RunOptions) -> None:
     from mavcg.console.arrays import summary_of, write_arrays
     from mavcg.runtime.application import open_network
     from mavcg.runtime.loading import thread_count
+    from mavcg.runtime.random_inputs import random_inputs
 
     try:
         thread_count(options.threads)
@@ -87,24 +88,3 @@ def _inputs_from_files(model: "Model", files: list[str]) -> list[Any]:
     from mavcg.console.arrays import read_input_arrays
 
     return read_input_arrays([tensor.name for tensor in model.inputs], files, ", or --seed 0 for random inputs")
-
-
-def random_inputs(model: "Model", seed: int) -> list[Any]:
-    """Return an array of seeded, normally distributed numbers for each input of a model.
-
-    Inputs of integers get numbers with a standard deviation of 40, about 128 if the type is unsigned, clipped to the
-    type, to -128 from below and to 255 from above.
-    """
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for tensor in model.inputs:
-        values = rng.standard_normal(tensor.shape)
-        if tensor.dtype.kind in "iu":
-            info = np.iinfo(tensor.dtype)
-            values = np.clip(
-                np.round(values * 40 + (128 if info.min == 0 else 0)), max(info.min, -128), min(info.max, 255)
-            )
-        arrays.append(values.astype(np.float32).astype(tensor.dtype))
-    return arrays

@@ -12,7 +12,10 @@ from mavcg.console.shared_options import AppMaxError, AppStrategy, AppThreads, I
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mavcg.apps.library_plan import LibraryPlan
+    from mavcg.apps.measured_front import MeasuredPoint
     from mavcg.apps.plan import ApplicationPlan
 
 
@@ -30,6 +33,15 @@ class AppPlanOptions:
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the memory over time, as .svg or .png.")] = (
         None
     )
+    plot_front: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw memory against time, as .svg or .png.")
+    ] = None
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Build every point of the front and run it on this machine; needs --board host."
+        ),
+    ] = False
     seed: Annotated[int, typer.Option(help="Seed of the search, which decides the result; default 0.")] = 0
     generations: Annotated[
         int, typer.Option(metavar="N", help="Number of generations of the genetic search; default 12.")
@@ -63,13 +75,16 @@ def run_plan(options: AppPlanOptions) -> None:
     \b
     mavcg app plan app.toml --board exynos9820 --plot memory.svg
     mavcg app plan app.toml --board host --json
+    mavcg app plan app.toml --board host --measure --plot-front front.svg
     """
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.library_plan import plan_library
+    from mavcg.apps.measured_front import check_measurable, measure_front, measured_json
     from mavcg.apps.models import read_application
     from mavcg.apps.plan import plan_application, plan_json
     from mavcg.apps.search import GeneticLimits
     from mavcg.drawing.svg_plots import check_plot
+    from mavcg.hardware.board import HOST
     from mavcg.model.estimating import board_of
     from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_threads
     from mavcg.toolchain.codegen import default_workers
@@ -78,9 +93,14 @@ def run_plan(options: AppPlanOptions) -> None:
         raise MavcgError(
             f"--generations {options.generations}: is below 0; give 0 for the first generation only, or more"
         )
-    if options.plot is not None:
-        check_plot(options.plot)
+    if options.measure and options.board != HOST:
+        raise MavcgError(f"--measure: runs on this machine, not on {options.board}; give --board host, or leave it out")
+    for picture, option in ((options.plot, "--plot"), (options.plot_front, "--plot-front")):
+        if picture is not None:
+            check_plot(picture, option)
     described = read_application_file(options.file, options.ignore_declared_shapes)
+    if options.measure:
+        check_measurable(described)
     request, _ = make_model_request(
         options.file,
         None,
@@ -89,7 +109,8 @@ def run_plan(options: AppPlanOptions) -> None:
         ),
         SelectionOptions(options.strategy),
     )
-    with Progress() as progress:
+    measured: Sequence[MeasuredPoint] = ()
+    with Progress(lines=options.measure) as progress:
         app, times, constraints = read_application(
             described, board_of(options.board), options.jobs or default_workers(), progress
         )
@@ -100,23 +121,36 @@ def run_plan(options: AppPlanOptions) -> None:
             library = plan_library(described, request, progress)
         except MavcgError as error:
             refusal = str(error)
+        if options.measure:
+            if library is None:
+                raise MavcgError(f"--measure: no library can be built: {refusal}")
+            measured = measure_front(described, planned, request, progress)
     if options.plot is not None:
         from mavcg.apps.memory_map import draw_memory_map
 
         draw_memory_map(planned, options.plot)
         note(f"wrote the memory map to {options.plot}")
+    if options.plot_front is not None:
+        from mavcg.apps.front_picture import draw_front
+
+        draw_front(planned, measured, options.plot_front)
+        note(f"wrote the front to {options.plot_front}")
     if options.as_json:
-        print_json(plan_json(planned, library, refusal))
+        rows = [measured_json(point, request.threads) for point in measured]
+        print_json(plan_json(planned, library, refusal, rows))
         return
-    _show_plan(planned)
+    _show_plan(planned, measured)
     _show_library(planned, library, refusal)
 
 
 plan = command_of("plan", AppPlanOptions, run_plan)
 
 
-def _show_plan(planned: "ApplicationPlan") -> None:
-    """Print sizes of buffers by how they are shared, the solutions found, and what is known about their optimality."""
+def _show_plan(planned: "ApplicationPlan", measured: "Sequence[MeasuredPoint]") -> None:
+    """Print sizes of buffers by how they are shared, the solutions found, and what is known about their optimality.
+
+    measured: of each point of the front, or empty.
+    """
     from rich.table import Table
 
     out = console()
@@ -137,12 +171,17 @@ def _show_plan(planned: "ApplicationPlan") -> None:
         "arena bytes",
         "layers by parts",
         *(f"{name}, frames/s (modelled)" for name in names),
+        *(["library's arena"] if measured else []),
+        *(f"{name} (measured)" for name in names if measured),
         box=None,
         pad_edge=False,
     )
     for number, solution in enumerate(planned.front):
         by_parts = sum(count > 1 for count in solution.phases.values())
         speeds = [f"{solution.throughput[name]:.1f}" for name in names]
+        if measured:
+            speeds.append(f"{measured[number].arena_bytes:,}")
+            speeds += [f"{1e3 / measured[number].times[name].median:.1f}" for name in names]
         front.add_row("->" if number == planned.chosen else "", f"{solution.arena.size:,}", str(by_parts), *speeds)
     out.print(front)
     best = planned.front[planned.chosen].arena

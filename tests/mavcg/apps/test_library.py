@@ -276,7 +276,7 @@ def test_a_detector_a_landmark_network_and_a_classifier(tmp_path: Path, mavcg: M
     assert parts["weight_bytes"] + parts["arena_bytes"] <= limit < whole["weight_bytes"] + whole["arena_bytes"]
 
     import mavcg as package
-    from mavcg.cli.run import random_inputs
+    from mavcg.runtime.random_inputs import random_inputs
 
     with package.load_application(tmp_path / "libapp.so") as a, package.load_application(tmp_path / "libparts.so") as b:
         for name in (*files, *files):
