@@ -28,6 +28,7 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     for_range,
+    index_value,
     kernel_function,
     operands,
     repeat,
@@ -36,7 +37,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
-from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, times
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
@@ -100,11 +101,11 @@ class _QueryGroups:
 
     def tokens(self) -> Value:
         """Return the number of tokens of the queries."""
-        return value_of(self.numbers.at("outer.1", self.spec.outer[1]))
+        return index_value(self.numbers.at("outer.1", self.spec.outer[1]))
 
     def keys(self, batch: Value) -> Value:
         """Return the number of keys of a batch."""
-        b, most = self.b, value_of(self.numbers.at("keys", self.spec.keys))
+        b, most = self.b, index_value(self.numbers.at("keys", self.spec.keys))
         if self.spec.count is None:
             return most
         size, stride = self.spec.count

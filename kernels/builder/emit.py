@@ -128,7 +128,7 @@ def lanes_of(x: ir.Value) -> int:
 
 
 def index_value(index: ir.Value | int) -> ir.Value:
-    """Return an index as i64, a constant where it is known."""
+    """Return an index or another number as i64, a constant where it is known."""
     return const(index) if isinstance(index, int) else index
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, repeat
+from mavcg.kernels.builder.emit import address, const, index_value, repeat
 from mavcg.kernels.builder.nest import Nest, NestNumbers
-from mavcg.kernels.builder.run_numbers import Number, fixed_number, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, times
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Line:
         """Return the index after the run's last element."""
         if (length := fixed_number(self.length)) is not None and self.block >= length:
             return const(length)
-        return minimum(b, b.add(self.begin, const(self.block)), value_of(self.length), "run_end")
+        return minimum(b, b.add(self.begin, const(self.block)), index_value(self.length), "run_end")
 
 
 Inner = Callable[[list[ir.Value], Line], None]
@@ -37,7 +37,7 @@ def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[Number]) -> list[
     """Return the indices of the dimensions `lengths` whose row-major flattened index is `index`."""
     indices: list[ir.Value] = []
     for at in range(len(lengths) - 1, 0, -1):
-        length = value_of(lengths[at])
+        length = index_value(lengths[at])
         rest = b.udiv(index, length, name=f"rest_{at}")
         indices.insert(0, b.sub(index, b.mul(rest, length), name=f"index_{at}"))
         index = rest
@@ -98,7 +98,7 @@ def nest_rows(
     if split is not None:
         blocks = -(-split // block)
     else:
-        blocks = b.udiv(b.add(value_of(lengths[at]), const(block - 1)), const(block), name="blocks")
+        blocks = b.udiv(b.add(index_value(lengths[at]), const(block - 1)), const(block), name="blocks")
 
     def steps(dim: int) -> list[Number]:
         return [s[dim] for s in numbers.strides]
@@ -108,12 +108,12 @@ def nest_rows(
             inner(addresses, Line(const(0), lengths[last], nest.shape[last]))
             return
         if dim == last - 1 and inner_plane is not None:
-            inner_plane(addresses, const(0), value_of(lengths[dim]))
+            inner_plane(addresses, const(0), index_value(lengths[dim]))
             return
         repeat(
             b,
             0,
-            value_of(lengths[dim]),
+            index_value(lengths[dim]),
             lambda i: loops(dim + 1, advance(b, addresses, steps(dim), i, item_bytes)),
             f"i{dim}",
         )
@@ -127,7 +127,7 @@ def nest_rows(
         if at == last:
             inner(addresses, Line(begin, lengths[last], block))
             return
-        end = value_of(lengths[at])
+        end = index_value(lengths[at])
         if in_blocks:
             end = minimum(b, b.add(begin, const(block)), end, "end_in_row")
         if at == last - 1 and inner_plane is not None:

@@ -147,6 +147,24 @@ class TermPointers:
     right: Value
 
 
+def neighbouring_terms(
+    b: ir.IRBuilder, first: Callable[[Value | int, int], TermPointers], left_bytes: int, right_bytes: int
+) -> Steps[TermPointers]:
+    """Return the steps of terms whose values lie next to each other.
+
+    first(index, count): pointers of the first of `count` terms. left_bytes, right_bytes: of a term's values.
+    """
+
+    def steps(index: Value | int, count: int) -> Iterable[TermPointers]:
+        at = first(index, count)
+        return (
+            TermPointers(address(b, at.left, n * left_bytes), address(b, at.right, n * right_bytes))
+            for n in range(count)
+        )
+
+    return steps
+
+
 @dataclass(frozen=True)
 class SumPosition:
     """A position within the loops of a sum over an image: pointer to the inputs, and number of the term."""

@@ -57,11 +57,6 @@ def fixed_number(number: Number) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def value_of(number: Number) -> ir.Value:
-    """Return a number as a value of i64."""
-    return const(number) if isinstance(number, int) else number
-
-
 def multiple(b: ir.IRBuilder, number: Number, factor: int) -> Number:
     """Return number * factor, an int where the number is one."""
     return number * factor if isinstance(number, int) else scale_index(b, number, factor)

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import const, repeat
+from mavcg.kernels.builder.emit import const, index_value, repeat
 from mavcg.kernels.builder.nest_loops import minimum
-from mavcg.kernels.builder.run_numbers import Number, fixed_number, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number
 
 Value: TypeAlias = ir.Value
 
@@ -85,7 +85,7 @@ def row_pixel_tiles(
     if fixed_number(columns) is not None:
         repeat_tiles(b, tiles, tile, "pixel")
     else:
-        row_tiles(b, const(0), value_of(columns), most, tile, SHORT_TILE if short is None else short)
+        row_tiles(b, const(0), index_value(columns), most, tile, SHORT_TILE if short is None else short)
 
 
 # A table of the counts of tiles by the rows that are left has two bits for each number of rows.

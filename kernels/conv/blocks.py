@@ -8,9 +8,9 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activate, activation
 from mavcg.kernels.builder.bf16_products import SMALLEST_NORMAL, round_flushed
-from mavcg.kernels.builder.emit import address, const, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, index_value, repeat, scale_index
 from mavcg.kernels.builder.nest_loops import minimum
-from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times
 from mavcg.kernels.builder.tiles import repeat_tiles, row_pixel_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
@@ -214,7 +214,7 @@ class Blocks(RowsOfWork[Conv2d]):
         elif fixed_number(height) in (0, 1):
             number, y = row, const(0)
         else:
-            number, y = b.udiv(row, value_of(height)), b.urem(row, value_of(height))
+            number, y = b.udiv(row, index_value(height)), b.urem(row, index_value(height))
         outer, down, *_ = self.strides(image)
         step = self.item * (self.spec.stride[0] if image == "x" else 1)
         return b.add(times(b, number, outer, self.item), times(b, y, down, step))
@@ -230,7 +230,7 @@ class Blocks(RowsOfWork[Conv2d]):
 
         first: pixel of a run of any number of pixels; None: tiles have the places that were planned.
         """
-        b, spec, width = self.b, self.spec, value_of(self.columns)
+        b, spec, width = self.b, self.spec, index_value(self.columns)
         views = {"x": spec.x, "out": spec.out, "residual": spec.residual}
 
         def emit_at(pixel: Value, mr: int) -> None:

@@ -15,6 +15,7 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
+    index_value,
     kernel_function,
     note_tile,
     repeat,
@@ -23,7 +24,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, one_less, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, one_less, times
 from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_pixel_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
 from mavcg.kernels.gemm.loop_shape import vector_lanes
@@ -88,7 +89,7 @@ class _DepthwiseEmitter:
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
         images, number = spec.out.shape[0], self.numbers.at("out.shape.1", spec.out.shape[1])
-        height, less = value_of(number), one_less(b, number)
+        height, less = index_value(number), one_less(b, number)
         rows = 1 if self.by_rows else block_rows(spec)
 
         def image_rows(image: Value, first: Value, last: Value) -> None:
@@ -110,7 +111,7 @@ class _DepthwiseEmitter:
             repeat(
                 b,
                 b.sdiv(begin, height),
-                b.sdiv(b.add(end, value_of(less)), height),
+                b.sdiv(b.add(end, index_value(less)), height),
                 part_of_image,
                 "image",
             )

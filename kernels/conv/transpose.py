@@ -26,13 +26,14 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     fma,
     for_range,
+    index_value,
     kernel_function,
     repeat,
     scale_index,
 )
 from mavcg.kernels.builder.lanes import f32_splat
 from mavcg.kernels.builder.product_loop import single_products
-from mavcg.kernels.builder.run_numbers import times, value_of
+from mavcg.kernels.builder.run_numbers import times
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias
 from mavcg.kernels.conv.transpose_phases import ConvTranspose2d, Phases, RowsOfPixels
 from mavcg.kernels.gemm.tile import F32_BYTES, packed_phases, reach
@@ -175,7 +176,7 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
     _, b = kernel_function(module, spec, machine)
     emitter = Phases(b, spec, machine) if spec.packed else Plain(b, spec, machine)
     numbers = emitter.numbers
-    height = value_of(numbers.at("out.shape.1", spec.out.shape[1]))
+    height = index_value(numbers.at("out.shape.1", spec.out.shape[1]))
     out_steps, x_step = numbers.along("out.strides", spec.out.strides), numbers.at("x.strides.0", spec.x.strides[0])
 
     def row(index: Value) -> None:

@@ -7,10 +7,20 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.emit import TYPES, address, const, operand, operands, repeat, row_count, scale_index
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    address,
+    const,
+    index_value,
+    operand,
+    operands,
+    repeat,
+    row_count,
+    scale_index,
+)
 from mavcg.kernels.builder.lanes import load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import clamp
-from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, multiple, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, multiple, times
 from mavcg.kernels.builder.tiles import row_tiles
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -110,7 +120,7 @@ class RowsOfPixels(ABC):
         self.x, self.out = numbers.at_place(0, x), numbers.at_place(2, out)
         self.width = numbers.at("x.shape.2", spec.x.shape[2])
         self.out_width = numbers.at("out.shape.2", spec.out.shape[2])
-        height = value_of(numbers.at("x.shape.1", spec.x.shape[1]))
+        height = index_value(numbers.at("x.shape.1", spec.x.shape[1]))
         self.height = row_count(b, 3 + spec.bias) if spec.counts_rows else height
         self.scratch = b.function.args[3]
         self.in_ch, self.out_ch = spec.x.shape[3] // spec.groups, spec.out.shape[3] // spec.groups
@@ -144,8 +154,8 @@ class Phases(RowsOfPixels):
             first = b.srem(b.add(b.sub(phase_x, const(spec.pads[1])), const(self.padded_start)), const(spec.stride[1]))
             window = b.sdiv(b.add(first, const(spec.pads[1])), const(spec.stride[1]))
             column = b.sub(window, const(spec.pads[1] // spec.stride[1]))
-            end = b.add(first, value_of(multiple(b, self.least_pixels, spec.stride[1])))
-            more = b.icmp_signed("<", end, value_of(self.out_width))
+            end = b.add(first, index_value(multiple(b, self.least_pixels, spec.stride[1])))
+            more = b.icmp_signed("<", end, index_value(self.out_width))
             start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * self.item)))
             pointer = address(b, out, scale_index(b, first, spec.out.strides[2] * self.item))
 
@@ -205,7 +215,7 @@ class Phases(RowsOfPixels):
                 if pitch == channels:
                     self.run(target, begin * channels, end, source, spec.first_column * channels)
                 else:
-                    repeat(b, begin, value_of(image_end), column, "column")
+                    repeat(b, begin, index_value(image_end), column, "column")
                 self.zero(target, end, all_elements)
             with absent:
                 self.zero(target, 0, all_elements)
@@ -229,7 +239,7 @@ class Phases(RowsOfPixels):
 
         first, last = fixed_number(begin), fixed_number(end)
         if first is None or last is None:
-            start, stop = value_of(begin), value_of(end)
+            start, stop = index_value(begin), index_value(end)
             middle = b.sub(stop, b.urem(b.sub(stop, start), const(lanes)), name="whole")
             repeat(b, start, middle, lambda index: store(index, lanes), "element", lanes)
             repeat(b, middle, stop, lambda index: store(index, 1), "element")

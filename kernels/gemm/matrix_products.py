@@ -12,7 +12,7 @@ from llvmlite import ir
 from mavcg.kernels.builder.bf16_products import LANES, add_matrix_products
 from mavcg.kernels.builder.emit import F32, I32, Values, address, vector
 from mavcg.kernels.builder.lanes import load_vector, shuffle
-from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, neighbouring_terms
 from mavcg.kernels.builder.run_numbers import offset_pointer
 from mavcg.kernels.gemm.tile import WeightLayout
 from mavcg.specs.kernel import Machine
@@ -50,15 +50,8 @@ class MatrixProducts:
         self, count: int, unroll: int, pointers: Callable[[ir.Value | int, int], TermPointers], sums: Values
     ) -> Values:
         """Emit `count` neighbouring terms, `unroll` in each iteration. pointers: to some terms, by their first one."""
-        return self.loop.run(count, unroll, lambda first, some: self.steps(pointers(first, some), some), sums)
-
-    def steps(self, at: TermPointers, count: int) -> Iterator[TermPointers]:
-        """Return the addresses of `count` terms, of four bf16 each."""
-        b, ws = self.b, self.weights
-        return (
-            TermPointers(address(b, at.left, n * ws.item_bytes), address(b, at.right, n * ws.k_step))
-            for n in range(count)
-        )
+        steps = neighbouring_terms(self.b, pointers, self.weights.item_bytes, self.weights.k_step)
+        return self.loop.run(count, unroll, steps, sums)
 
     def pixel_pairs(self, at: TermPointers) -> Iterator[ir.Value]:
         """Return the inputs of two pixels each; those of an odd last one are followed by zeros."""

@@ -12,7 +12,7 @@ from llvmlite import ir
 from mavcg.kernels.builder.bf16_products import add_pair_products
 from mavcg.kernels.builder.emit import I32, Values, address, vector
 from mavcg.kernels.builder.lanes import load_vector, splat
-from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, neighbouring_terms
 from mavcg.kernels.builder.run_numbers import offset_pointer
 from mavcg.kernels.gemm.loop_shape import keeps_inputs, vector_lanes
 from mavcg.kernels.gemm.tile import WeightLayout
@@ -43,15 +43,8 @@ class PairProducts:
         self, count: int, unroll: int, pointers: Callable[[ir.Value | int, int], TermPointers], sums: Values
     ) -> Values:
         """Emit `count` neighbouring pairs, `unroll` in each iteration. pointers: to some pairs, by their first one."""
-        return self.loop.run(count, unroll, lambda first, some: self.steps(pointers(first, some), some), sums)
-
-    def steps(self, at: TermPointers, count: int) -> Iterator[TermPointers]:
-        """Return the addresses of `count` pairs."""
-        b, ws = self.b, self.weights
-        return (
-            TermPointers(address(b, at.left, n * ws.item_bytes), address(b, at.right, n * ws.k_step))
-            for n in range(count)
-        )
+        steps = neighbouring_terms(self.b, pointers, self.weights.item_bytes, self.weights.k_step)
+        return self.loop.run(count, unroll, steps, sums)
 
     def inputs(self, at: TermPointers) -> Iterator[dict[int, ir.Value]]:
         """Return each pixel's pair of inputs in all lanes, by the number of lanes."""

@@ -6,8 +6,8 @@ from typing import Any, Protocol, TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
-from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, times, value_of
+from mavcg.kernels.builder.emit import I8, address, const, index_value, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, times
 from mavcg.kernels.builder.tiles import in_part, row_blocks, row_pixel_tiles, row_tiles
 from mavcg.kernels.builder.x86_tiles import TILE_BYTES, aligned_memory, release_tiles
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, check_parts, part_runs
@@ -222,7 +222,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             height = self.numbers.at("out.shape.1", spec.out.shape[1])
             image, y = index, const(0)
             if fixed_number(height) not in (0, 1):
-                image, y = b.sdiv(index, value_of(height)), b.srem(index, value_of(height))
+                image, y = b.sdiv(index, index_value(height)), b.srem(index, index_value(height))
 
             def start(pointer: Value, name: str, view: View, down: int, first: Value) -> Value:
                 strides = self.numbers.along(f"{name}.strides", view.strides)

@@ -17,6 +17,7 @@ from mavcg.kernels.builder.emit import (
     I32,
     address,
     const,
+    index_value,
     kernel_function,
     note_tile,
     operand,
@@ -26,7 +27,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_lanes, shuffle, store_lanes
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.builder.quantize import Int8Epilogue
-from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, multiple, offset_pointer, times, value_of
+from mavcg.kernels.builder.run_numbers import fixed_number, load_numbers, multiple, offset_pointer, times
 from mavcg.kernels.builder.tiles import row_pixel_tiles, row_tiles
 from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.gemm.register_tile import cut
@@ -166,7 +167,7 @@ class _Int8DepthwiseEmitter:
             """Emit a row, or `pixels` pixels of the only one from the pixel `index`."""
             image, y = index, const(0)
             if fixed_number(height) not in (0, 1):
-                image, y = b.sdiv(index, value_of(height)), b.srem(index, value_of(height))
+                image, y = b.sdiv(index, index_value(height)), b.srem(index, index_value(height))
 
             def start(pointer: Value, name: str, view: View, strides: tuple[int, int]) -> Value:
                 outer, row_step = self.numbers.along(f"{name}.strides", view.strides)[:2]

@@ -16,6 +16,7 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     for_range,
+    index_value,
     kernel_function,
     repeat,
     scale_index,
@@ -23,7 +24,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_lanes, store_lanes
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
 from mavcg.kernels.builder.quantize import widen
-from mavcg.kernels.builder.run_numbers import Number, RunNumbers, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, RunNumbers, load_numbers, times
 from mavcg.kernels.int8.means import Requantize, emit_quantized_mean, requantize_of, zero_sums
 from mavcg.kernels.tensor.pool import PooledRows, pooled_lengths, pooled_window, window_start
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
@@ -122,7 +123,7 @@ class _EightBitPoolEmitter:
             columns = self._window(1, column)
             self._pixel(rows, columns, x_image, address(b, out_row, scale_index(b, column, spec.out.strides[2])))
 
-        repeat(b, 0, value_of(self.numbers.at("out.shape.2", spec.out.shape[2])), pixel, "pixel")
+        repeat(b, 0, index_value(self.numbers.at("out.shape.2", spec.out.shape[2])), pixel, "pixel")
 
     def strides(self, image: str) -> tuple[Number, ...]:
         """Return the strides of x or out, in bytes."""

@@ -15,11 +15,12 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     for_range,
+    index_value,
     kernel_function,
 )
 from mavcg.kernels.builder.nest import Nest, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
-from mavcg.kernels.builder.run_numbers import load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.kernels.tensor.reduce import kept_loops
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
@@ -98,7 +99,7 @@ def emit_arg(module: ir.Module, spec: ArgReduce, machine: Machine) -> ir.Functio
                 better = (b.icmp_unsigned if spec.dtype[0] in "ub" else b.icmp_signed)(sign, value, best[0])
             return b.select(better, value, best[0]), b.select(better, i, best[1])
 
-        _, position = for_range(b, const(1), value_of(length), 1, (first, const(0)), candidate, "candidate")
+        _, position = for_range(b, const(1), index_value(length), 1, (first, const(0)), candidate, "candidate")
         b.store(position, to, align=8)
 
     return finish_rows(b, row)

@@ -7,18 +7,10 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.arithmetic import is_float, widen_half
-from mavcg.kernels.builder.emit import (
-    I64,
-    TYPES,
-    address,
-    const,
-    finish_rows,
-    kernel_function,
-    repeat,
-)
+from mavcg.kernels.builder.emit import I64, TYPES, address, const, finish_rows, index_value, kernel_function, repeat
 from mavcg.kernels.builder.nest import Nest, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode, minimum
-from mavcg.kernels.builder.run_numbers import load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import load_numbers, times
 from mavcg.kernels.tensor.reduce import kept_loops
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
@@ -135,7 +127,7 @@ def emit_arg_top(module: ir.Module, spec: ArgTop, machine: Machine) -> ir.Functi
             b.position_at_end(found)
             store_inside(at, i)
 
-        repeat(b, 0, value_of(numbers.at("length", spec.length)), insert)
+        repeat(b, 0, index_value(numbers.at("length", spec.length)), insert)
 
     return finish_rows(b, row)
 

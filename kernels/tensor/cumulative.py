@@ -5,22 +5,29 @@ Elements are added one after the other, as NumPy and onnxruntime do, so the bits
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.arithmetic import is_float, round_to, widen_half
-from mavcg.kernels.builder.emit import TYPES, Values, address, const, finish_rows, for_range, kernel_function
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    Values,
+    address,
+    const,
+    finish_rows,
+    for_range,
+    index_value,
+    kernel_function,
+)
 from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
-from mavcg.kernels.builder.run_numbers import load_numbers, one_less, times, value_of
+from mavcg.kernels.builder.run_numbers import load_numbers, one_less, times
+from mavcg.kernels.tensor.axis_lines import LANES, AxisSpec, axis_lines, emit_line
 from mavcg.kernels.tensor.reduce import combiner, identity, partial_type
-from mavcg.kernels.tensor.softmax import LANES, emit_line
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
-from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
@@ -28,12 +35,11 @@ Value: TypeAlias = ir.Value
 
 @spec_format("cumulative")
 @dataclass(frozen=True)
-class Cumulative(KernelSpec):
+class Cumulative(AxisSpec):
     """Cumulative sums or products along an axis; kind: sum or prod. Those of f16 and bf16 are f32, rounded when stored.
 
-    outer, axis, line: as of Softmax. exclusive: without the element itself. reverse: from the last element on. words:
-    numbers of outer, axis and line that a run sets. A row of work is one point of the outer dimensions. Operands: x,
-    out, words.
+    exclusive: without the element itself. reverse: from the last element on. words: numbers of outer, axis and line
+    that a run sets. Operands: x, out, words.
     """
 
     kind: str
@@ -49,36 +55,13 @@ class Cumulative(KernelSpec):
     def family(self) -> str:
         return f"cumulative_{self.kind}_{self.dtype}"
 
-    @property
-    def symbol_shape(self) -> str:
-        return shape_text(sizes_text(*self.outer.shape, self.line), f"k{self.axis[0]}")
-
-    @property
-    def rows(self) -> int:
-        return prod(self.outer.shape)
-
-    @property
-    def work(self) -> int:
-        return self.rows * self.axis[0] * self.line
-
 
 def lower_cumulative(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a cumulative_sum or cumulative_prod node; none for a tensor without elements."""
     x, out = views[node.inputs[0]], views[node.output]
-    axis, last = node.attr("axis"), len(x.shape) - 1
-    others = [a for a in range(last + 1) if a != axis and (a != last or axis == last)]
-    spec = Cumulative(
-        node.op.removeprefix("cumulative_"),
-        x.dtype,
-        Nest(
-            tuple(x.shape[a] for a in others) or (1,),
-            (tuple(x.strides[a] for a in others) or (0,), tuple(out.strides[a] for a in others) or (0,)),
-        ),
-        (x.shape[axis], x.strides[axis], out.strides[axis]),
-        x.shape[last] if axis != last else 1,
-        node.attr("exclusive"),
-        node.attr("reverse"),
-    )
+    kind = node.op.removeprefix("cumulative_")
+    lines = axis_lines(x, out, node.attr("axis"))
+    spec = Cumulative(kind, x.dtype, *lines, node.attr("exclusive"), node.attr("reverse"))
     if not x.elements:
         return ()
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
@@ -107,7 +90,7 @@ def emit_cumulative(module: ir.Module, spec: Cumulative, machine: Machine) -> ir
             source, target = (address(b, pointer, times(b, first, size)) for pointer in (from_, to))
 
             def element(i: Value, before: Values) -> Values:
-                at = b.sub(value_of(one_less(b, length)), i) if spec.reverse else i
+                at = b.sub(index_value(one_less(b, length)), i) if spec.reverse else i
                 loaded = load_lanes(b, address(b, source, times(b, at, x_step, size)), typ, lanes, used)
                 after = combine(b, before[0], widen_half(b, loaded) if partial != typ else loaded)
                 made = round_to(b, before[0] if spec.exclusive else after, spec.dtype)
@@ -115,7 +98,7 @@ def emit_cumulative(module: ir.Module, spec: Cumulative, machine: Machine) -> ir
                 return (after,)
 
             starts = (splat(b, ir.Constant(partial, start), lanes),)
-            for_range(b, const(0), value_of(length), 1, starts, element, "element")
+            for_range(b, const(0), index_value(length), 1, starts, element, "element")
 
         emit_line(b, numbers.at("line", spec.line), LANES, along_axis, "line")
 

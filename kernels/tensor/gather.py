@@ -6,11 +6,22 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.builder.emit import I8, I64, address, const, element, kernel_function, operands, repeat, scale_index
+from mavcg.kernels.builder.emit import (
+    I8,
+    I64,
+    address,
+    const,
+    element,
+    index_value,
+    kernel_function,
+    operands,
+    repeat,
+    scale_index,
+)
 from mavcg.kernels.builder.lanes import load_lanes, load_vector, store_lanes, store_vector
 from mavcg.kernels.builder.nest import Nest, NestKernel, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, maximum, minimum, nest_rows
-from mavcg.kernels.builder.run_numbers import Number, load_numbers, one_less, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, load_numbers, one_less, times
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
@@ -60,8 +71,8 @@ def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: Numbe
     index = load_vector(b, pointer, ir.IntType(index_bytes * 8), name="index")
     if index_bytes < 8:
         index = b.sext(index, I64)
-    index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, value_of(length)), index)
-    last = value_of(one_less(b, length))
+    index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, index_value(length)), index)
+    last = index_value(one_less(b, length))
     return minimum(b, maximum(b, index, const(0)), last, "index_inside")
 
 

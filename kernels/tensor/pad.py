@@ -12,6 +12,7 @@ from mavcg.kernels.builder.emit import (
     const,
     element_bytes,
     finish_rows,
+    index_value,
     kernel_function,
     operand,
     repeat,
@@ -21,7 +22,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
-from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, one_less, times, value_of
+from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, one_less, times
 from mavcg.kernels.tensor.copies import copy_steps
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text
@@ -252,7 +253,7 @@ def _fill_of_run(
     line: emits the stores of a line. The last axis has a fixed length, no border, and contiguous elements.
     """
     _, begin, end, _ = b.function.args
-    lengths = [value_of(length) for length in numbers.along("out.shape", spec.out.shape)]
+    lengths = [index_value(length) for length in numbers.along("out.shape", spec.out.shape)]
     strides, last = numbers.along("out.strides", spec.out.strides), len(lengths) - 1
     before, after = numbers.along("before", spec.before), numbers.along("after", spec.after)
 
@@ -271,14 +272,14 @@ def _fill_of_run(
 
     for axis in range(last):
         outer = [
-            (value_of(low), b.sub(length, value_of(high)))
+            (index_value(low), b.sub(length, index_value(high)))
             for length, low, high in zip(lengths[:axis], before, after, strict=False)
         ]
         inner = [(const(0), length) for length in lengths[axis + 1 :]]
         if before[axis] != 0:
-            lines(0, base, [*outer, (const(0), value_of(before[axis])), *inner])
+            lines(0, base, [*outer, (const(0), index_value(before[axis])), *inner])
         if after[axis] != 0:
-            lines(0, base, [*outer, (b.sub(lengths[axis], value_of(after[axis])), lengths[axis]), *inner])
+            lines(0, base, [*outer, (b.sub(lengths[axis], index_value(after[axis])), lengths[axis]), *inner])
 
 
 def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Function:
@@ -294,7 +295,7 @@ def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Func
 
     def source(index: ir.Value, axis: int) -> ir.Value:
         at = b.sub(index, const(spec.before[axis]))
-        end = value_of(one_less(b, lengths[axis]))
+        end = index_value(one_less(b, lengths[axis]))
         if spec.mode == "reflect":
             at = maximum(b, at, b.sub(const(0), at))
             return b.sub(end, maximum(b, b.sub(end, at), b.sub(at, end)))
@@ -312,7 +313,7 @@ def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Func
             value = b.load(pointer_at, align=size, typ=typ)
             b.store(value, address(b, to, times(b, i, of_out[last], size)), align=size)
 
-        repeat(b, 0, value_of(out_shape[last]), emit_element, "element")
+        repeat(b, 0, index_value(out_shape[last]), emit_element, "element")
 
     return finish_rows(b, row)
 

@@ -20,6 +20,7 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     for_range,
+    index_value,
     intrinsic,
     kernel_function,
     repeat,
@@ -30,7 +31,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_vector, splat, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.product_loop import prefetch
-from mavcg.kernels.builder.run_numbers import Number, RunNumbers, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, RunNumbers, load_numbers, times
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.row_kernel import RowKernel
@@ -68,13 +69,13 @@ def pooled_window(node: Node) -> dict[str, Any]:
 
 def pooled_lengths(b: ir.IRBuilder, spec: PooledRows, numbers: RunNumbers) -> tuple[Value, Value]:
     """Return (height, width) of x in a run."""
-    height, width = (value_of(length) for length in numbers.along("x.shape", spec.x.shape)[1:3])
+    height, width = (index_value(length) for length in numbers.along("x.shape", spec.x.shape)[1:3])
     return row_count(b, 2) if spec.counts_rows else height, width
 
 
 def window_start(b: ir.IRBuilder, spec: PooledRows, numbers: RunNumbers, axis: int, index: Value) -> Value:
     """Return the position of a window's first tap along an axis: 0 for rows, 1 for columns. index: of the output."""
-    return b.sub(scale_index(b, index, spec.stride[axis]), value_of(numbers.at(f"pads.{axis}", spec.pads[axis])))
+    return b.sub(scale_index(b, index, spec.stride[axis]), index_value(numbers.at(f"pads.{axis}", spec.pads[axis])))
 
 
 @spec_format("pool2d")
@@ -184,7 +185,7 @@ class _PoolEmitter:
     def row(self, index: Value) -> None:
         """Emit a row of output pixels."""
         b, spec, size = self.b, self.spec, self.size
-        height = value_of(self.numbers.at("out.shape.1", spec.out.shape[1]))
+        height = index_value(self.numbers.at("out.shape.1", spec.out.shape[1]))
         image, y = b.sdiv(index, height), b.srem(index, height)
         x_strides, out_strides = self.strides("x"), self.strides("out")
         rows = self._window(0, y)
@@ -201,7 +202,7 @@ class _PoolEmitter:
             out_pixel = address(b, out_row, scale_index(b, column, spec.out.strides[2] * size))
             self._pixel(rows, columns, x_pixel, out_pixel)
 
-        repeat(b, 0, value_of(self.numbers.at("out.shape.2", spec.out.shape[2])), pixel, "pixel")
+        repeat(b, 0, index_value(self.numbers.at("out.shape.2", spec.out.shape[2])), pixel, "pixel")
 
     def strides(self, image: str) -> tuple[Number, ...]:
         """Return the strides of x or out, in elements."""

@@ -23,6 +23,7 @@ from mavcg.kernels.builder.emit import (
     const,
     element_bytes,
     for_range,
+    index_value,
     kernel_function,
     length_times,
     operands,
@@ -32,7 +33,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import load_lanes, load_vector, store_lanes, store_vector
 from mavcg.kernels.builder.nest import ROW_ELEMENTS, Nest, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum, nest_rows
-from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, one_less, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, one_less, times
 from mavcg.kernels.tensor.copies import relaid_steps
 from mavcg.kernels.tensor.gather import index_at
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
@@ -163,7 +164,7 @@ def emit_flat_index(module: ir.Module, spec: FlatIndexSpec, machine: Machine) ->
         at = decode(b, number, nest.shape)
         read, written, flat = (offset_at(at, strides) for strides in nest.strides)
         for k, (given, stride) in enumerate(zip(lengths, index_strides, strict=True)):
-            length = value_of(given)
+            length = index_value(given)
             element = b.add(read, const(k * spec.index_step))
             index = load_vector(b, address(b, indices, scale_index(b, element, size)), typ, name="index")
             index = b.sext(index, I64) if size < 8 else index
@@ -171,7 +172,7 @@ def emit_flat_index(module: ir.Module, spec: FlatIndexSpec, machine: Machine) ->
                 index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, length), index)
             outside = b.or_(outside, b.icmp_unsigned(">=", index, length), "outside")
             last = one_less(b, given)
-            inside = minimum(b, maximum(b, index, const(0)), value_of(last), "index_inside")
+            inside = minimum(b, maximum(b, index, const(0)), index_value(last), "index_inside")
             flat = b.add(flat, times(b, inside, stride))
         store_vector(b, flat, address(b, out, scale_index(b, written, 8)))
         return (outside,)

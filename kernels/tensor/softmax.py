@@ -6,7 +6,7 @@ parts. A single other rounding before a dynamic quantization can change a whole 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -22,6 +22,7 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     for_range,
+    index_value,
     kernel_function,
     lanes_and_element,
     repeat,
@@ -31,28 +32,25 @@ from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.lanes import load_lanes, splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, NestNumbers, nest_numbers
 from mavcg.kernels.builder.nest_loops import decode
-from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times, value_of
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times
+from mavcg.kernels.tensor.axis_lines import LANES, AxisSpec, axis_lines, emit_line
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
 from mavcg.kernels.tensor.reduce import combiner, partial_type
 from mavcg.kernels.tensor.terms import Reduction, total_of
-from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View, Words
-from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.kernel import F32_BYTES, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
 _SUM = Reduction(combiner("sum", "f32"), 0.0, neighbours=True, partial=F32)
-LANES = 8  # of the emitted vectors, on every core; LLVM splits or joins them for other vector lengths
 
 
 @spec_format("softmax")
 @dataclass(frozen=True)
-class Softmax(KernelSpec):
+class Softmax(AxisSpec):
     """A softmax along one axis. log: its logarithm instead. Of f16 it is computed in f32 and rounded once.
 
-    axis: (length, stride in x, stride in out). line: length of the last dimension, along which vectors run; 1 if the
-    axis itself is last. outer: the other dimensions, with strides of x and out. words: numbers that a run sets, of all
-    of these, but not the strides of a last axis. A row of work is one point of the outer dimensions. Operands: x, out,
-    which may be the same buffer, words.
+    words: numbers of outer, axis and line that a run sets, but not the strides of a last axis. Operands: x, out, which
+    may be the same buffer, words.
     """
 
     log: bool
@@ -78,32 +76,16 @@ class Softmax(KernelSpec):
         return 0 if self.log or self.dtype == "f32" else self.axis[0] * lanes * F32_BYTES
 
     @property
-    def symbol_shape(self) -> str:
-        return shape_text(sizes_text(*self.outer.shape, self.line), f"k{self.axis[0]}")
-
-    @property
-    def rows(self) -> int:
-        return prod(self.outer.shape)
-
-    @property
     def work(self) -> int:
-        return 30 * self.rows * self.axis[0] * self.line
+        return 30 * super().work
 
 
 def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a softmax or log_softmax node. Raises: as refuse_other_types."""
     x, out = views[node.inputs[0]], views[node.output]
     refuse_other_types(node, x)
-    rank = len(x.shape)
-    axis = node.attr("axis") % rank
-    last = rank - 1
-    others = [a for a in range(rank) if a != axis and (a != last or axis == last)]
-    line = x.shape[last] if axis != last else 1
-    outer = Nest(
-        tuple(x.shape[a] for a in others) or (1,),
-        (tuple(x.strides[a] for a in others) or (0,), tuple(out.strides[a] for a in others) or (0,)),
-    )
-    spec = Softmax(node.op == "log_softmax", outer, (x.shape[axis], x.strides[axis], out.strides[axis]), line, x.dtype)
+    outer, axis, line = axis_lines(x, out, node.attr("axis") % len(x.shape))
+    spec = Softmax(node.op == "log_softmax", outer, axis, line, x.dtype)
     if not x.elements:
         return ()
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
@@ -148,19 +130,6 @@ def emit_softmax(module: ir.Module, spec: Softmax, machine: Machine) -> ir.Funct
         (_along_axis if spec.line == 1 else _across_lines)(b, spec, axis, from_, to, scratch)
 
     return finish_rows(b, row)
-
-
-def emit_line(b: ir.IRBuilder, length: Number, lanes: int, body: Callable[[Value, int], None], name: str) -> None:
-    """Emit body(index, used lanes) for all vectors of a length; the rest one by one where a run sets the length."""
-    if (known := fixed_number(length)) is not None:
-        whole = known // lanes * lanes
-        repeat(b, 0, whole, lambda i: body(i, lanes), name, lanes)
-        if known % lanes:
-            body(const(whole), known % lanes)
-        return
-    end = b.sub(length, b.urem(length, const(lanes)), name="whole")
-    repeat(b, 0, end, lambda i: body(i, lanes), name, lanes)
-    repeat(b, end, length, lambda i: body(i, 1), f"{name}_rest")
 
 
 def _along_axis(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Value, scratch: Value) -> None:
@@ -224,7 +193,7 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Va
                 return (change(load(source.at(b, i), source.dtype), acc[0]),)
 
             starts = (ir.Constant(typ, [start] * LANES),)
-            (result,) = for_range(b, const(0), value_of(axis.length), 1, starts, term, "term_0")
+            (result,) = for_range(b, const(0), index_value(axis.length), 1, starts, term, "term_0")
             return result
 
         def update_all(source: _Elements, target: _Elements, change: Callable[[Value], Value]) -> None:
@@ -232,7 +201,7 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, axis: _Axis, x: Value, out: Va
                 result = round_to(b, change(load(source.at(b, i), source.dtype)), target.dtype)
                 store_lanes(b, result, target.at(b, i), LANES, used)
 
-            repeat(b, 0, value_of(axis.length), update, "element")
+            repeat(b, 0, index_value(axis.length), update, "element")
 
         largest = fold(inputs, -inf, lambda value, acc: at_least(b, value, acc))
         if spec.log:

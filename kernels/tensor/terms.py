@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.builder.emit import I32, TYPES, Values, address, const, for_range, scale_index, vector
+from mavcg.kernels.builder.emit import I32, TYPES, Values, address, const, for_range, index_value, scale_index, vector
 from mavcg.kernels.builder.lanes import load_lanes, shuffle
 from mavcg.kernels.builder.nest import Nest, NestNumbers
 from mavcg.kernels.builder.nest_loops import decode
-from mavcg.kernels.builder.run_numbers import fixed_number, times, value_of
+from mavcg.kernels.builder.run_numbers import fixed_number, times
 
 Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, Value, Value], Value]
@@ -61,7 +61,7 @@ def walk(
         def iteration(index: Value, carried: Values) -> Values:
             return level(axis + 1, address(b, at, times(b, index, strides[axis], size)), carried)
 
-        return for_range(b, const(0), value_of(lengths[axis]), 1, acc, iteration, f"term_{axis}")
+        return for_range(b, const(0), index_value(lengths[axis]), 1, acc, iteration, f"term_{axis}")
 
     return level(0, pointer, acc)
 
