@@ -1,24 +1,21 @@
 """Compilation of the routines of a BLAS library, with the tables of its kernels as C text."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import GENERIC
-from mavcg.runtime.amalgamation import write_unit
-from mavcg.runtime.build import machine_flags
 from mavcg.runtime.c_arrays import static_array
 from mavcg.runtime.core_speeds import MAX_SPEED
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.runtime.kernel_versions import KernelNeeds, versions_of
 from mavcg.runtime.model_build import ENGINE_FLAGS
 from mavcg.runtime.model_text import DEFAULT_SPIN_US
+from mavcg.runtime.unit_object import unit_object
 from mavcg.specs.blas_blocks import PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.text.safe_text import c_string, comment
 from mavcg.toolchain.target import Target
-from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, protection_flags, run_zig
+from mavcg.toolchain.zig import GUARDED_CODE_FLAGS
 
 BLAS_TABLES = "mavcg_blas_tables.h"
 
@@ -132,20 +129,6 @@ def blas_object(tables: str, target: Target, ilp64: bool, out: Path) -> Path:
 
     ilp64: True if routines without a suffix take 64-bit integers.
     """
-    with scratch_folder(".mavcg-blas-", out.parent) as scratch:
-        (Path(scratch) / BLAS_TABLES).write_text(tables)
-        made = Path(scratch) / out.name
-        flags = [
-            *machine_flags(target),
-            *GUARDED_CODE_FLAGS,
-            "-fstack-protector-strong",
-            *protection_flags(target),
-            *ENGINE_FLAGS,
-            "-ffp-contract=off",
-            f"-I{scratch}",
-            *(["-DBLAS_ILP64"] if ilp64 else []),
-        ]
-        action = f"compiling the BLAS for {target.zig_name}"
-        run_zig("cc", [*flags, "-c", str(write_unit("blas", Path(scratch))), "-o", str(made)], action)
-        os.replace(made, out)
-    return out
+    wide = ["-DBLAS_ILP64"] if ilp64 else []
+    flags = [*GUARDED_CODE_FLAGS, "-fstack-protector-strong", *ENGINE_FLAGS, "-ffp-contract=off", *wide]
+    return unit_object("blas", BLAS_TABLES, tables, target, flags, out)

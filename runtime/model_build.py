@@ -11,16 +11,16 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import Core
 from mavcg.objects.data_object import write_data_object
-from mavcg.runtime.amalgamation import write_unit
-from mavcg.runtime.build import machine_flags, runtime_object
+from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.kernel_versions import KernelNeeds, needs_of_versions, versions_of
 from mavcg.runtime.model_header import constants_symbol
 from mavcg.runtime.model_text import DEFAULT_OPTIONS, EngineOptions, kernels_of, tables_text
 from mavcg.runtime.needs import allowed_extensions, base_needs, kernel_extensions
+from mavcg.runtime.unit_object import unit_object
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import Target
-from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
+from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS
 
 Buffer = Any  # bytes, or a NumPy array of them: typing.Buffer is of Python 3.12
 TABLES = "mavcg_model_tables.h"
@@ -156,14 +156,7 @@ def engine_object(tables: str, target: Target, out: Path, unit: str = "engine", 
 
     header: name by which the unit includes the tables.
     """
-    with scratch_folder(".mavcg-engine-", out.parent) as scratch:
-        (Path(scratch) / header).write_text(tables)
-        made = Path(scratch) / out.name
-        flags = [*machine_flags(target), *_code_flags(target), *protection_flags(target), *ENGINE_FLAGS, f"-I{scratch}"]
-        action = f"compiling the {unit.replace('_', '-')} unit for {target.zig_name}"
-        run_zig("cc", [*flags, "-c", str(write_unit(unit, scratch)), "-o", str(made)], action)
-        os.replace(made, out)
-    return out
+    return unit_object(unit, header, tables, target, [*_code_flags(target), *ENGINE_FLAGS], out)
 
 
 def _code_flags(target: Target) -> tuple[str, ...]:

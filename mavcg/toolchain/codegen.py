@@ -76,7 +76,7 @@ class Failure:
 
 
 def open_code() -> EntryStore:
-    """Return the user's store of what compile_all and assemble have made, for this version of the compiler."""
+    """Return the user's store of compiled code, for this version of the compiler."""
     version = hashlib.sha256(compiler_version().encode()).hexdigest()[:16]
     return open_store("code", version, most_bytes=_MOST_KEPT_BYTES)
 
@@ -86,12 +86,22 @@ def _key(words: Sequence[str], text: str) -> str:
     return hashlib.sha256("\0".join([*words, text]).encode(errors="surrogateescape")).hexdigest()
 
 
-def compile_module(job: CodegenJob, out: Path) -> None:
-    """Compile a module into `out`. Raises: ToolError with clang's message for IR that it refuses."""
+def compile_module(job: CodegenJob, out: Path, store: EntryStore = NOTHING_KEPT) -> None:
+    """Compile a module into `out`. Raises: ToolError with clang's message for IR that it refuses.
+
+    store: where objects are kept, and found again.
+    """
+    # The output's name is in it, as that of the source.
+    key = _key([_clang(job.target), *_options(job), out.name], job.text)
+    if (known := store.get(key)) is not None:
+        out.write_bytes(known)
+        return
     source = out.with_name(out.name + ".in.ll")
     source.write_text(job.text, encoding="utf-8", errors="surrogateescape")
     run_zig(_clang(job.target), [*_options(job), str(source), "-o", str(out)], job.what)
     source.unlink()
+    if store.folder is not None:
+        store.put(key, out.read_bytes())
 
 
 def _options(job: CodegenJob) -> list[str]:

@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.files.scratch import scratch_folder
+from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.files.worker_processes import Task
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.kernels.builder.emit import kernel_name
@@ -23,7 +24,7 @@ from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.needs import allowed_extensions, kernel_extensions
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
-from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
+from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, open_code
 from mavcg.toolchain.target import Target
 
 # Emitters choose vectors and unrolling themselves; LLVM must not change them.
@@ -272,20 +273,25 @@ def _kernel_object(module: KernelModule, folder: Path) -> KernelObject:
     text, out = module.text(), folder / f"{module.name}.o"
     with scratch_folder(".mavcg-kernels-", folder) as own:
         made = own / OBJECT_NAME
-        compile_kernels(text, version_symbol(kernel_name(module.specs[0]), module.label), module.settings, made)
+        compile_kernels(
+            text, version_symbol(kernel_name(module.specs[0]), module.label), module.settings, made, open_code()
+        )
         made.replace(out)
     return module.kernel_object(out, text)
 
 
-def compile_kernels(text: str, symbol: str, settings: CodeSettings, out: Path) -> None:
+def compile_kernels(
+    text: str, symbol: str, settings: CodeSettings, out: Path, store: EntryStore = NOTHING_KEPT
+) -> None:
     """Compile a module's text to an object; schedules of the machine passes are stored for the next build.
 
-    symbol: linkage name of its first kernel's version. Raises: ToolError with the compiler's message.
+    symbol: linkage name of its first kernel's version. store: where code is kept, and found again. Raises: ToolError
+    with the compiler's message.
     """
     made = out.with_suffix(".s") if settings.tuned else out
     emit_as = "asm" if settings.tuned else "obj"
     job = CodegenJob(text, settings.target, settings.what, opt_level="2", emit=emit_as, flags=settings.flags)
-    compile_module(job, made)
+    compile_module(job, made, store)
     if settings.tuned:
         from mavcg.assembly.tuning import tune_version
         from mavcg.assembly.version_tuning import TuningJob
@@ -294,4 +300,4 @@ def compile_kernels(text: str, symbol: str, settings: CodeSettings, out: Path) -
             settings.tuned, made.read_text(), symbol, "", symbol, "", True, HEURISTIC_SECONDS, account=False
         )
         tuned_text = tune_version(question, settings.tuning.solver_seconds)[0]
-        assemble(tuned_text, out, settings.target, f"assembling {made.name}")
+        assemble(tuned_text, out, settings.target, f"assembling {made.name}", store=store)

@@ -60,12 +60,16 @@ def test_what_was_compiled_once_is_found_again(tmp_path: Path, monkeypatch: pyte
     first = compile_all([job, impossible], 1, lambda: None, store)
     assert isinstance(first[0], str) and isinstance(first[1], Failure)
     assemble(first[0], tmp_path / "a.o", ARM, "a", store=store)
+    compile_module(replace(job, emit="obj"), tmp_path / "b.o", store)
+    made = (tmp_path / "b.o").read_bytes()
 
     compiled: list[str] = []
     monkeypatch.setattr(codegen, "run_zig", lambda tool, words, what: compiled.append(what))
     assert compile_all([job], 1, lambda: None, store) == first[:1]
     assemble(first[0], tmp_path / "again.o", ARM, "a", store=store)
     assert (tmp_path / "again.o").read_bytes() == (tmp_path / "a.o").read_bytes() and not compiled
+    compile_module(replace(job, emit="obj"), tmp_path / "b.o", store)
+    assert (tmp_path / "b.o").read_bytes() == made and not compiled
     others = (
         replace(job, opt_level="1"),
         replace(job, optimise=False),

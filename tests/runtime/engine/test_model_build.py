@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.objects.elf import exported_symbols, protection
 from mavcg.objects.library import link_shared
+from mavcg.runtime import unit_object
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.model_build import build_model_objects, constants_object
+from mavcg.runtime.model_build import build_model_objects, constants_object, sizes_task
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import protection_flags, run_zig, zig_command
@@ -149,7 +150,8 @@ def test_exports_the_api_alone_and_needs_libc_alone(target: str, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_the_same_input_builds_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_input_builds_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAVCG_CACHE", "off")  # both are compiled
     target = parse_target("aarch64-linux-gnu.2.17")
     kernel = tiny_kernel(tmp_path, target.zig_name)
     made = [
@@ -160,6 +162,23 @@ def test_the_same_input_builds_the_same_bytes(tmp_path: Path) -> None:
         for n in ("one", "two")
     ]
     assert made[0] == made[1]
+
+
+def test_a_unit_is_compiled_once_for_each_text_of_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
+    texts = list[str]()
+
+    def compile_nothing(tool: str, words: Sequence[str], action: str) -> None:
+        source = Path(words[words.index("-c") + 1])
+        texts.append((source.parent / "mavcg_sizes.h").read_text())
+        Path(words[-1]).write_bytes(f"{len(texts)}".encode())
+
+    monkeypatch.setattr(unit_object, "run_zig", compile_nothing)
+    target, out = parse_target("aarch64-linux-gnu.2.17"), tmp_path / "sizes.o"
+    for sizes, number in (("a", b"1"), ("b", b"2"), ("a", b"1")):
+        assert sizes_task(sizes, target, tmp_path).run().read_bytes() == number
+    assert unit_object.unit_object("sizes", "mavcg_sizes.h", "a", target, ("-O1",), out).read_bytes() == b"3"
+    assert texts == ["a", "b", "a"]
 
 
 _SHORT = """
