@@ -4,17 +4,20 @@ User and system time of all processes, children included, interleaved: median of
 first file of a build leaves there; versions are compiled, and schedules searched for, anew in each round. Then the file
 is compiled again with another macro that it does not use: its versions are in the cache. Python finds mavcg's byte
 code, as where pip installed it. The program of `mavcg launch --program` does the same work from a cache of its own.
-`--long` adds the FFT with machine passes, which takes minutes.
+Both have the resident process that the first file of a build leaves, whose CPU time is counted, but for the column
+"by itself", without one. `--long` adds the FFT with machine passes, which takes minutes.
 """
 
 import argparse
 import os
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +26,10 @@ from bench.record import ROOT, facts, write
 from mavcg.toolchain.zig import zig_program
 
 ROUNDS = 3
-# Of each round: the compiler alone; under `mavcg launch`; with another option that changes nothing, so that the code of
-# versions is in the cache; the same command again; the program of `mavcg launch --program`, and that again.
-RUNS = ("plain", "launch", "edited", "again", "program", "program_again")
+# Of each round: the compiler alone; under `mavcg launch`; the same without a resident process; with another option that
+# changes nothing, so that the code of versions is in the cache; the same command again; the program of `mavcg launch
+# --program`, and that again.
+RUNS = ("plain", "launch", "itself", "edited", "again", "program", "program_again")
 ARM = ("-target", "aarch64-linux-gnu.2.17")
 # Every function of the FFT is hot, the static passes and those that users call, as in a library whose profile is flat.
 FFT = ROOT / "bench/launch_fft.c"
@@ -72,14 +76,34 @@ def files(long: bool) -> list[File]:
     return [*(gcc if shutil.which("gcc") else []), *arm]
 
 
-def cpu_seconds(command: list[str], folder: Path, cache: Path) -> float:
-    """Return the user and system time of a command with all that it waits for. It ends the bench if it fails."""
+def cpu_seconds(command: list[str], folder: Path, cache: Path, resident: bool = True) -> float:
+    """Return the user and system time of a command with all that it waits for, and of a cache's resident processes.
+
+    resident: False to have none. It ends the bench if the command fails.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"MAVCG_CACHE": str(cache), "MAVCG_CONFIG": str(folder / "mavcg.toml")}
+    environment["MAVCG_LAUNCH_SERVER"] = "" if resident else "0"
     environment["PYTHONPYCACHEPREFIX"] = str(folder.parent / "bytecode")
     with tempfile.TemporaryDirectory(dir=folder) as zig:  # zig keeps what it has compiled
         environment |= {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig}
-        return _cpu_seconds(command, folder, environment)
+        before = sum(map(_quiet_seconds, residents(cache)))
+        seconds = _cpu_seconds(command, folder, environment)
+        return seconds + sum(map(_quiet_seconds, residents(cache))) - before
+
+
+def residents(cache: Path) -> list[int]:
+    """Return the resident processes of a cache."""
+    numbers = [int(path.read_text() or 0) for path in (cache / "server").glob("*.lock")]
+    return [number for number in numbers if number and Path(f"/proc/{number}/stat").exists()]
+
+
+def _quiet_seconds(process: int) -> float:
+    """Return the CPU time of a process and its children, once it has none that run (proc_pid_stat(5), fields 14-17)."""
+    while Path(f"/proc/{process}/task/{process}/children").read_text().strip():
+        time.sleep(0.01)
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _cpu_seconds(command: list[str], folder: Path, environment: dict[str, str]) -> float:
@@ -99,22 +123,28 @@ def measure(file: File, folder: Path) -> dict[str, Any]:
     (folder / "mavcg.toml").write_text(f'[build]\nhot = [{hot}]\nboard = "{file.board}"\n', encoding="utf-8")
     (folder / "first.c").write_text(ONE_HOT.replace("smooth", file.hot[0]), encoding="utf-8")
     launch = [sys.executable, "-m", "mavcg.cli", "launch", "--strict"]
-    cpu_seconds([*launch, *file.compiler, "-O2", "-c", "first.c"], folder, folder / "warm")
+    first = [*launch, *file.compiler, "-O2", "-c", "first.c"]
+    cpu_seconds(first, folder, folder / "warm", resident=False)
     cpu_seconds([*launch, "--program", "mavcg-launch"], folder, folder / "warm")
     seconds: dict[str, list[float]] = {name: [] for name in RUNS}
     for number in range(ROUNDS):
-        for cache in (f"cache{number}", f"other{number}"):
+        for cache in (f"cache{number}", f"other{number}", f"alone{number}"):
             shutil.copytree(folder / "warm", folder / cache)
+            if not cache.startswith("alone"):
+                cpu_seconds([*first, "-DFIRST"], folder, folder / cache)
         compiler, program = [*file.compiler, "-O2", "-c", "x.c"], [str(folder / "mavcg-launch"), "--strict"]
         for name, command, cache in (
             ("plain", compiler, "cache"),
             ("launch", [*launch, *compiler], "cache"),
+            ("itself", [*launch, *compiler], "alone"),
             ("edited", [*launch, *compiler, "-DOTHER"], "cache"),
             ("again", [*launch, *compiler], "cache"),
             ("program", [*program, *compiler], "other"),
             ("program_again", [*program, *compiler], "other"),
         ):
-            seconds[name].append(cpu_seconds(command, folder, folder / f"{cache}{number}"))
+            seconds[name].append(cpu_seconds(command, folder, folder / f"{cache}{number}", cache != "alone"))
+        for process in (*residents(folder / f"cache{number}"), *residents(folder / f"other{number}")):
+            os.kill(process, signal.SIGTERM)
     medians = {name: statistics.median(measured) for name, measured in seconds.items()}
     return {
         "file": file.name,

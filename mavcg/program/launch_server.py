@@ -82,6 +82,8 @@ def serve(name: str, launch: Launch) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # another command has started one
         return
+    os.truncate(lock, 0)
+    os.write(lock, b"%d\n" % os.getpid())
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as listener:
