@@ -16,6 +16,10 @@ class ToolError(MavcgError):
     """An outside tool (compiler, linker, perf) is missing or refused its input."""
 
 
+class CannotRun(ToolError):
+    """An outside tool is missing, or the system does not let it run."""
+
+
 # What the system's loader says of a library for which there is no address space: glibc, and strerror(ENOMEM).
 _NO_MEMORY = ("failed to map segment", "cannot allocate memory")
 

@@ -73,7 +73,8 @@ class Sandbox:
     @staticmethod
     def names(folder: Path) -> Iterator[str]:
         """Yield the files below a folder, relative to it."""
-        return (path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+        paths = (path for path in folder.rglob("*") if not (path.is_dir() or path.is_socket()))
+        return (path.relative_to(folder).as_posix() for path in paths)
 
     def new_files(self) -> dict[str, bytes]:
         """Return the files that the command wrote into its folder."""
@@ -127,6 +128,7 @@ class Sandbox:
         os.dup2(os.open(self.said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
         os.chdir(self.work)
         os.environ |= {"TMPDIR": str(self.tmp), "MAVCG_CACHE": str(self.cache), "HOME": str(self.folder)}
+        os.environ["MAVCG_LAUNCH_SERVER"] = "0"
         # Of a program that is in the fifth folder, the first four tries fail without a plan.
         os.environ["PATH"] = str(Path(shutil.which("gcc") or "/usr/bin/gcc").parent)
         os.environ |= {name: self.words(value) for name, value in self.scenario.environment.items()}

@@ -1,6 +1,8 @@
 """The commands into which failures of files and processes are injected, with the files that they read and write."""
 
+import ctypes
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -115,6 +117,26 @@ def _measure_nothing() -> None:
     measured_core.build_program = build  # type: ignore[attr-defined, assignment]
 
 
+def _leave_resident() -> None:
+    """Have `mavcg launch` leave its resident process, as on a command line, in which no call fails."""
+    import mavcg.cli.launch as door
+    from mavcg.program import launch_server
+
+    command, launch, become_resident = os.getpid(), door.launch, launch_server._become_resident
+
+    def without_failures() -> None:
+        become_resident()
+        ctypes.CDLL(None).mavcg_inject_begin()
+
+    def by_itself(arguments: list[str]) -> int:
+        return launch(arguments, resident=os.getpid() == command)
+
+    os.environ["MAVCG_LAUNCH_SERVER"] = ""
+    launch_server.LOOK_S = 0.2  # until it sees that its socket has gone, with the cache of this run
+    launch_server._become_resident = without_failures
+    door.launch = by_itself  # type: ignore[assignment]
+
+
 def _token(folder: Path) -> None:
     from mavcg.lab.connections.token import make_token
 
@@ -138,6 +160,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     # Where it cannot, the compiler's object stays; 127 is a shell's status, too, where a compiler cannot be run.
     "launch": Scenario(("launch", *_GCC), _project, plainly=_GCC, refusals=(127,)),
     "launch of a first file": Scenario(("launch", *_GCC), _project, cold=True, plainly=_GCC, refusals=(127,)),
+    # The second run of each failure, without one, is that of the process that the first has left.
+    "launch that leaves a process": Scenario(
+        ("launch", *_GCC), _project, cold=True, plainly=_GCC, refusals=(127,), stand_in=_leave_resident
+    ),
     "quantise": Scenario(("quantise", "conv.onnx", "--inputs", "samples", "-o", "q.onnx"), _samples),
     "app build": Scenario(("app", "build", "app.toml", "--board", "host", "-o", "libapp.so"), _models),
     "accel build": Scenario(("accel", "build", "conv.onnx", "--target", "small", "-o", "net.elf"), _models),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mavcg.errors import ToolError
+from mavcg.errors import CannotRun, ToolError
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
 from mavcg.program.profiling.demangle import base_symbol, demangle
@@ -28,6 +28,7 @@ def own_assembly(
         hot: linkage names of the functions that get versions.
         folder: for intermediate files.
         once: the assembly of the unit, if it was compiled to assembly before, with specialised copies.
+    Raises: CannotRun if the unit's compiler cannot be started.
     """
     assert unit.output is not None
     if not gcc_version(unit.compiler):
@@ -39,6 +40,8 @@ def own_assembly(
     cloned = any(base_symbol(name) in hot and name not in hot and not name.endswith(".cold") for name in names)
     try:
         own = once if once and not cloned else compile_to_assembly(unit, folder, clones=not cloned)
+    except CannotRun:
+        raise
     except ToolError as error:
         return None, str(error)
     present = defined_symbols(own.text)

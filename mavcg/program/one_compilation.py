@@ -76,11 +76,12 @@ def compile_once(
     """
     try:
         unit = read_command(command, directory)
+        if not isinstance(unit, CompileUnit) or unit.output is None or unit.is_cxx or not unit.source.is_file():
+            return None
+        version = gcc_version(unit.compiler)
     except MavcgError:
         return None
-    if not isinstance(unit, CompileUnit) or unit.output is None or unit.is_cxx or not unit.source.is_file():
-        return None
-    if not gcc_version(unit.compiler) or why_bound(unit) or not defines(unit.source.read_bytes(), names):
+    if not version or why_bound(unit) or not defines(unit.source.read_bytes(), names):
         return None
     flags = _flags(unit)
     if flags is None:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from mavcg.errors import ToolError
+from mavcg.errors import CannotRun, ToolError
 from mavcg.files.disk_space import full_folders
 from mavcg.files.scratch import making
 from mavcg.toolchain.target import Target
@@ -84,7 +84,7 @@ def run_tool(command: Sequence[str], action: str, cwd: Path | None = None) -> st
 
     Args:
         action: a description of the work, for error messages, such as "linking libapp.so".
-    Raises: ToolError if the tool is missing or fails, with the first lines of its message.
+    Raises: CannotRun if the tool is missing or may not run; ToolError if it fails, with the first lines of its message.
     """
     try:
         with making:
@@ -92,9 +92,9 @@ def run_tool(command: Sequence[str], action: str, cwd: Path | None = None) -> st
                 command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
             )
     except FileNotFoundError as error:
-        raise ToolError(f"{action}: {command[0]} is not there; install it or name another") from error
+        raise CannotRun(f"{action}: {command[0]} is not there; install it or name another") from error
     except PermissionError as error:
-        raise ToolError(
+        raise CannotRun(
             f"{action}: {command[0]} cannot be run: {error.strerror}; make it executable or name another"
         ) from error
     with started:

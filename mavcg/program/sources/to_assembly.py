@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.errors import ToolError
+from mavcg.errors import CannotRun, ToolError
 from mavcg.program.sources.arguments import words
 from mavcg.program.sources.command_line import TOOLCHAIN_OPTIONS
 from mavcg.program.sources.compile_commands import CompileUnit
@@ -69,11 +69,16 @@ class PlainAssembly:
 
 @functools.lru_cache
 def gcc_version(compiler: tuple[str, ...]) -> int:
-    """Return a gcc's major version; 0 for another compiler, or if it cannot be queried."""
+    """Return a gcc's major version; 0 for another compiler, or one that does not take the query.
+
+    Raises: CannotRun if it cannot be started: it may be gcc, whose code and rounding the object then has to have.
+    """
     if is_zig(compiler):
         return 0
     try:
         macros = kept_answer([*compiler, "-E", "-dM", "-x", "c", "/dev/null"], "querying the compiler's macros")
+    except CannotRun:
+        raise
     except ToolError:
         return 0
     version = re.search(r"^#define __GNUC__ (\d+)$", macros, re.MULTILINE)

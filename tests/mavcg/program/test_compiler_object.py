@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from mavcg.errors import CannotRun
 from mavcg.objects.elf import function_symbols, notes, open_elf
 from mavcg.program.compiler_object import contraction, rounding_as_gcc
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
+from mavcg.program.sources.to_assembly import gcc_version
 
 # Programs whose hot and cold functions share statics of every kind: of files and functions, thread-local, constant,
 # with constructors, in templates; they print what is in them.
@@ -225,3 +227,23 @@ def test_what_may_round_otherwise_than_gcc_is_said(launch: Any, here: Path, flag
     (here / "sums.c").write_text(SUMS)
     line = launch("gcc", *flags.split(), "-c", "sums.c")
     assert said in line if said else "differ" not in line
+
+
+def test_a_gcc_that_cannot_be_started_is_not_taken_for_a_clang(
+    here: Path, cores: Sequence[str], gcc: object, mavcg: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the object would be clang's, without a word: rounding and inline assembly could be others."""
+    with pytest.raises(CannotRun, match="is not there"):
+        gcc_version((str(here / "gcc"),))
+
+    def refuse(*_: object) -> str:
+        raise CannotRun("querying the compiler's macros: gcc cannot be run: Permission denied")
+
+    monkeypatch.setattr("mavcg.program.sources.to_assembly.kept_answer", refuse)
+    gcc_version.cache_clear()
+    (here / "mavcg.toml").write_text(f'[build]\nhot = ["hot"]\ncores = ["{cores[0]}"]\n')
+    (here / "a.c").write_text("float hot(float x) { return x; }\n")
+    assert mavcg("launch", "gcc", "-c", "a.c", "-o", "plain.o").status == 0
+    ended = mavcg("launch", "gcc", "-c", "a.c")
+    assert ended.status == 0 and "the compiler's object stays: querying the compiler's macros: gcc" in ended.stderr
+    assert not list(notes(here / "a.o"))
