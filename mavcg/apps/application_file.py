@@ -16,6 +16,7 @@ from mavcg.files.decode import Document, read_text, toml_document
 from mavcg.files.file_types import value_text
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.model.sizes import BoundedShapes, checked_bounds, lengths_of
+from mavcg.model.weight_choice import STORED_TYPES
 from mavcg.text.byte_sizes import parse_bytes
 
 NO_STATES = "the networks of an application share one memory, in which nothing stays between runs"  # in messages
@@ -44,6 +45,7 @@ class _Network:
     shapes: Mapping[str, _Shape] = field(default_factory=dict)
     throughput: Frames | None = None
     precision: str = "fp32"
+    weights: str = ""
     partitions: str | tuple[str, ...] = ""
     schedule: Annotated[str | tuple[str, ...], Meta(description="a schedule", examples=[_SCHEDULE])] | None = None
 
@@ -67,7 +69,7 @@ class NetworkEntry:
     throughput: T^c in frames per second, or None. partitions: "" for one, "auto:n", or the first layers of the
     partitions after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
     schedule_place, shapes_place: locations of these keys, for messages. bounds: shapes with a bounded dimension, those
-    of whose longest lengths are in shapes.
+    of whose longest lengths are in shapes. weights: type of STORED_TYPES in which weights lie in memory; "": their own.
     """
 
     name: str
@@ -81,6 +83,7 @@ class NetworkEntry:
     schedule_place: str = ""
     shapes_place: str = ""
     bounds: BoundedShapes | None = None
+    weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,8 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         raise fault("file", f"{value_text(entry.file)} does not exist", "name an .onnx, .tflite or .prototxt file")
     if entry.precision not in PRECISIONS:
         raise fault("precision", f"{value_text(entry.precision)} is not known", f"give one of {', '.join(PRECISIONS)}")
+    if entry.weights not in ("", *STORED_TYPES):
+        raise fault("weights", f"{value_text(entry.weights)} is not known", f"give {' or '.join(STORED_TYPES)}")
     parts = entry.partitions
     if isinstance(parts, str) and parts and (not (match := _AUTO.fullmatch(parts)) or match[1] in ("0", "1")):
         wrong = f"{value_text(parts)} is no number of partitions"
@@ -175,6 +180,7 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         spot,
         shapes_place,
         bounds,
+        entry.weights,
     )
 
 

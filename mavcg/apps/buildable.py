@@ -21,6 +21,11 @@ def check_buildable(file: ApplicationFile) -> None:
                 f"{entry.schedule_place}: a schedule orders the rows of one length, and {entry.bounds} has a bounded "
                 "dimension; leave schedule out, or give each axis one length"
             )
+        if entry.weights and entry.bounds:
+            raise MavcgError(
+                f"{location}: weights = '{entry.weights}': which layers have them is chosen for one length, and "
+                f"{entry.bounds} has a bounded dimension; leave weights out, or give each axis one length"
+            )
         if entry.precision == "mixed":
             raise MavcgError(
                 f"{location}: precision = 'mixed': no kernel computes data in fp16 with weights in 8 bits; give a file "

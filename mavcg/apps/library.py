@@ -10,7 +10,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile
 from mavcg.apps.library_buffers import memory_json
-from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
+from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library, stored_weights_json
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
 from mavcg.choose.lowering.pack_weights import packed_pool
@@ -116,6 +116,7 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
     ):
         own = model_note(network, kernels)
         own["weight_bytes"] = weight_bytes
+        own["stored_weights"] = stored_weights_json(network)
         own["code_bytes"] = _code_bytes(network.specs, tuple(kernels.tiles), code)
         own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset

@@ -134,11 +134,23 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
                 "weight_bytes": weight_bytes,
                 "phases": len(placed.program.phases) or len(placed.program.steps),
                 "dimensions": dimensions_json(placed.program),
+                "stored_weights": stored_weights_json(network),
                 "conflicts_with": [application.networks[n].program.name for n in sorted(placed.conflicts_with)],
             }
-            for placed, weight_bytes in zip(application.networks, planned.own_weights, strict=True)
+            for network, placed, weight_bytes in zip(
+                planned.networks, application.networks, planned.own_weights, strict=True
+            )
         ],
     }
+
+
+def stored_weights_json(network: Plan) -> dict[str, Any] | None:
+    """Return what a network's document says of weights in half precision; None without any.
+
+    type, layers, saved_bytes: as in a build's document. measured_error: of the network, of the largest output.
+    """
+    stored = network.precision.get("weights")
+    return None if stored is None else {**stored, "measured_error": network.precision["measured_error"]}
 
 
 def check_memory(file: ApplicationFile, planned: LibraryPlan) -> None:
@@ -156,6 +168,7 @@ def _prepare(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> Plan:
     own = replace(request, model=entry.file, shapes=entry.shapes, bounds=entry.bounds)
+    own = replace(own, stored_weights=entry.weights, store_all=bool(entry.weights))
     if entry.partitions:  # stages do not divide steps
         own = replace(own, depth_first=OFF)
     try:

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _OF_ALL = ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes", "separate_weight_bytes")
-_OF_NETWORKS = ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes", "phases", "dimensions")
+_OF_NETWORKS = (
+    "arena_offset",
+    "arena_bytes",
+    "scratch_bytes",
+    "weight_bytes",
+    "phases",
+    "dimensions",
+    "stored_weights",
+)
 
 
 def application_json(result: ApplicationResult) -> dict[str, Any]:
@@ -59,6 +67,8 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
     for network in note["networks"]:
         if words := dimensions_words(network.get("dimensions", {})):  # not in a library of an earlier mavcg
             to.print(f"{network['model']}: {words}; its part of the arena is that of the longest")
+        if stored := network.get("stored_weights"):
+            to.print(f"{network['model']}: {_stored_words(stored)}")
         if "pipeline" in network:
             _show_pipeline(network, to)
     weights, apart = note["weight_bytes"], note.get("separate_weight_bytes")  # not in a library of an earlier mavcg
@@ -67,6 +77,13 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
         f"memory: arena {note['arena_bytes']:,} bytes ({note['separate_arena_bytes']:,} in separate libraries), "
         f"scratch {note['scratch_bytes']:,} bytes a thread, weights {weights:,} bytes{shared}"
     )
+
+
+def _stored_words(stored: Mapping[str, Any]) -> str:
+    """Return a clause on weights that lie in memory in half precision. stored: of stored_weights_json."""
+    words = f"weights of {len(stored['layers'])} layers in {stored['type']}, {stored['saved_bytes']:,} bytes less"
+    error = stored["measured_error"]
+    return words if error is None else f"{words}; error {error:.2g} of the largest output"
 
 
 def _show_pipeline(network: Mapping[str, Any], to: "Console") -> None:

@@ -45,9 +45,9 @@ class ModelRequest:
     as a graph, or graphs, if it was not read from the file, which is then used for its name and hash only. precision:
     of arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION. calibration: the inputs
     on which errors are measured. stored_weights: f16 or bf16: type in which weights lie in memory where that is
-    predicted to save time; "": their own. levels: of LEVELS, the feature levels of cores that get versions
-    (kernel_levels.py). states: patterns INPUT=OUTPUT of tensors that stay in a context between runs
-    (passes/graph/states.py).
+    predicted to save time, or, if store_all, wherever a kernel reads it; "": their own. levels: of LEVELS, the feature
+    levels of cores that get versions (kernel_levels.py). states: patterns INPUT=OUTPUT of tensors that stay in a
+    context between runs (passes/graph/states.py).
     """
 
     model: Path
@@ -76,6 +76,7 @@ class ModelRequest:
     max_half_error: float = MAX_HALF_ERROR
     calibration: Calibration = RANDOM
     stored_weights: str = ""
+    store_all: bool = False
     levels: str = MODELLED_LEVELS
     states: tuple[str, ...] = ()
     bounds: BoundedShapes | None = None
@@ -88,8 +89,8 @@ class PlanContext:
 
     question: strategy and limits of the choice of algorithms. max_size_bytes: limit of packed weights. max_arena_bytes:
     limit of a context's buffers. image_rows, depth_first, threads, precision, max_half_error, calibration,
-    stored_weights: as in ModelRequest, but f32 for AUTO_PRECISION and cores without f16. pool: constants of all models
-    of the same library; None: each model has its own.
+    stored_weights, store_all: as in ModelRequest, but f32 for AUTO_PRECISION and cores without f16. pool: constants of
+    all models of the same library; None: each model has its own.
     """
 
     board: BoardModel
@@ -106,6 +107,7 @@ class PlanContext:
     max_half_error: float = MAX_HALF_ERROR
     calibration: Calibration = RANDOM
     stored_weights: str = ""
+    store_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,4 +149,5 @@ def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
         max_half_error=request.max_half_error,
         calibration=request.calibration,
         stored_weights=request.stored_weights,
+        store_all=request.store_all,
     )

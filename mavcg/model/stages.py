@@ -3,7 +3,7 @@
 STAGES lists them in order. What they decide is printed by MAVCG_DUMP (dump.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +21,7 @@ from mavcg.choose.lowering.step_list import make_step_list
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
 from mavcg.choose.predict.program_work import step_works
-from mavcg.choose.predict.stored_weights import stored_weight_gains
+from mavcg.choose.predict.stored_weights import stored_weight_bytes, stored_weight_gains
 from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.errors import MavcgError
@@ -77,7 +77,11 @@ def choose_precision(plan: Plan, context: PlanContext) -> Plan:
     graph, error, weights = choice.graph, choice.error, None
     if stored:
         context.progress(f"choosing layers with weights in {stored}")
-        gains = stored_weight_gains(graph, stored, context.board, context.progress, context.workers)
+        gains: Mapping[str, float] = (
+            stored_weight_bytes(graph)
+            if context.store_all
+            else stored_weight_gains(graph, stored, context.board, context.progress, context.workers)
+        )
         chosen = choose_stored_weights(graph, error, stored, gains, limit, choice.runs)
         graph, error, weights = chosen.graph, chosen.error, chosen.as_json(stored)
     dump("precision", graph)

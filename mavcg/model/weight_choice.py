@@ -36,9 +36,9 @@ def choose_stored_weights(
 ) -> StoredChoice:
     """Store the weights of the layers that gain time by it, as many as keep the limit, those that gain most first.
 
-    graph: whose layers of `gains` compute in f32. error: of this graph. gains: in ms, by a node's output. limit: of the
-    measured error; None: all layers. runs: exact_runs of the model. Where the error cannot be measured and there is a
-    limit, no weights are stored.
+    graph: whose layers of `gains` compute in f32. error: of this graph. gains: in ms, or in bytes, by a node's output.
+    limit: of the measured error; None: all layers. runs: exact_runs of the model. Where the error cannot be measured
+    and there is a limit, no weights are stored.
     """
     most_first = sorted(gains, key=lambda name: -gains[name])
 

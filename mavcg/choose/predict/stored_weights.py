@@ -34,11 +34,26 @@ def stored_weight_gains(
     }
 
 
+def stored_weight_bytes(graph: Graph) -> dict[str, int]:
+    """Return the bytes that layers save by weights that lie in memory as f16 or bf16, by the node's output.
+
+    graph: optimised. All layers whose own kernel reads such weights are in the result, whatever time they take.
+    """
+    return {node.output: graph.types[node.inputs[1]].bytes // 2 for node in graph.nodes if has_f32_weights(node, graph)}
+
+
 def can_store(node: Node, graph: Graph) -> bool:
     """Return True for a product with constant f32 weights in which few other algorithms compete.
 
     That is a product of matrices, or a convolution of images of one pixel: each weight is used once, or a few times.
     """
+    if node.op == "conv2d" and (graph.types[node.output].shape[1:3] != (1, 1) or any(node.attr("pads"))):
+        return False
+    return has_f32_weights(node, graph)
+
+
+def has_f32_weights(node: Node, graph: Graph) -> bool:
+    """Return True for a product with constant f32 weights, packed in panels: all but depthwise convolutions."""
     if node.op not in ("matmul", "conv2d") or node.inputs[1] not in graph.constants:
         return False
     out, weights = graph.types[node.output], graph.types[node.inputs[1]]
@@ -46,4 +61,4 @@ def can_store(node: Node, graph: Graph) -> bool:
         return False
     if node.op == "matmul":
         return len(weights.shape) == 2
-    return out.shape[1:3] == (1, 1) and not (node.attr("exact") or any(node.attr("pads")) or is_depthwise(node, graph))
+    return not (node.attr("exact") or is_depthwise(node, graph))

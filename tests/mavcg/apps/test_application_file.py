@@ -83,6 +83,7 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ("20", "-1", "line 7: network[0].throughput: -1"),
         ("20", "true", "line 7: network[0].throughput: true is not a number"),
         ("mixed", "fp8", 'line 12: network[1].precision: "fp8"'),
+        ("throughput = 20", 'weights = "fp16"', 'line 7: network[0].weights: "fp16" is not known; give f16 or bf16'),
         ("auto:2", "auto:1", 'line 13: network[1].partitions: "auto:1"'),
         ('"auto:2"', "[1]", "line 13: network[1].partitions[0]: 1 is not a string"),
         ("[1, 3, 8, 8]", "[0]", "line 14: network[1].shapes"),

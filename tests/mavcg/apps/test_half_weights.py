@@ -1,0 +1,78 @@
+"""Weights of an application's networks in half precision: their bytes, their error, and a library on this machine."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg import load_application
+from mavcg.apps.application_file import read_application_file
+from mavcg.apps.library_plan import library_json, plan_library
+from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.toolchain.target import host_target
+from tests.mavcg.apps.small_networks import image, write_application
+
+Mavcg = Callable[..., Any]
+CORES = "haswell" if host_target().arch == "x86_64" else "cortex-a55"
+QUICK = ("--cores", CORES, "--target", host_target().zig_name, "--tune", "off")
+
+
+def planned(file: Path) -> dict[str, Any]:
+    request, _ = make_model_request(file, str(file.parent / "libapp.so"), ModelOptions(cores=("cortex-a55",)))
+    return library_json(plan_library(read_application_file(file), request))
+
+
+@pytest.mark.long
+def test_weights_take_half_the_bytes(tmp_path: Path) -> None:
+    """In all layers of a network that says so, also in those that compute by Winograd's algorithm otherwise."""
+    pytest.importorskip("onnx")
+    file = write_application(tmp_path, recogniser='weights = "f16"', tracker='weights = "bf16"')
+    networks = {network["name"]: network for network in planned(file)["networks"]}
+
+    assert networks["detector"]["stored_weights"] is None
+    for name, dtype, channels, error in (("recogniser", "f16", 32, 1e-3), ("tracker", "bf16", 8, 8e-3)):
+        stored, half = networks[name]["stored_weights"], 2 * 9 * (channels * 3 + channels * channels)
+        assert (stored["type"], len(stored["layers"]), stored["saved_bytes"]) == (dtype, 2, half)
+        assert 0 < stored["measured_error"] < error
+        assert half <= networks[name]["weight_bytes"] < half + 1024  # biases, in f32
+
+
+def test_a_bounded_dimension_is_refused(tmp_path: Path, mavcg: Mavcg) -> None:
+    pytest.importorskip("onnx")
+    file = write_application(tmp_path, tracker='weights = "f16"\nshapes = { x = "1x3x48x8..48" }')
+    ended = mavcg("app", "build", file, "-o", tmp_path / "libapp.so", *QUICK)
+    assert ended.status == 2 and "weights = 'f16': which layers have them is chosen for one length" in ended.stderr
+
+
+@pytest.mark.long
+def test_a_library_computes_with_the_rounded_weights(tmp_path: Path, mavcg: Mavcg) -> None:
+    """Beside NumPy in f64 with weights rounded to f16; the same bits with any number of threads."""
+    onnx = pytest.importorskip("onnx")
+    file = write_application(tmp_path, detector='weights = "f16"')
+    ended = mavcg("app", "build", file, "-o", tmp_path / "libapp.so", "--json", *QUICK)
+    assert ended.status == 0, ended.stderr
+    (network,) = (n for n in json.loads(ended.stdout)["networks"] if n["stored_weights"])
+    assert network["name"] == "detector"
+    ended = mavcg("inspect", tmp_path / "libapp.so")
+    assert "detector: weights of 2 layers in f16" in " ".join(ended.stdout.split())
+
+    model = onnx.load(tmp_path / "detector.onnx")
+    weights = [onnx.numpy_helper.to_array(t).astype(np.float16).astype(np.float64) for t in model.graph.initializer]
+    x = image("detector")
+    right = convolution(np.maximum(convolution(x.astype(np.float64), weights[0], 1), 0), weights[1], 2).mean((2, 3))
+    made = []
+    for threads in (1, 3):
+        with load_application(tmp_path / "libapp.so", threads=threads) as app:
+            made.append(app["detector"].run(x)[0])
+    assert made[0].tobytes() == made[1].tobytes()
+    np.testing.assert_allclose(made[0].reshape(right.shape), right, rtol=0, atol=2e-6 * np.abs(right).max() + 1e-6)
+
+
+def convolution(x: Any, w: Any, stride: int) -> Any:
+    """A 3x3 convolution with a border of one, in f64; x: N, C, H, W."""
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::stride, ::stride]
+    return np.einsum("nchwij,ocij->nohw", windows, w)
