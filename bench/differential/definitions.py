@@ -187,7 +187,20 @@ def _qlinear_conv(
 
 
 # com.microsoft, and those that ONNX's reference computes with cancellation (exp(x) - 1 for x near zero).
+def _group_normalization(
+    x: Array, scale: Array, bias: Array, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Array:
+    """Normalise groups of channels. scale, bias: of each channel; before opset 21 of each group."""
+    scale, bias = (np.repeat(values, x.shape[1] // values.size) for values in (scale, bias))
+    groups = x.reshape(x.shape[0], num_groups, -1)
+    centred = groups - groups.mean(-1, keepdims=True)
+    normal = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)).reshape(x.shape)
+    channels = (1, -1, *[1] * (x.ndim - 2))
+    return np.asarray(normal * scale.reshape(channels) + bias.reshape(channels))
+
+
 DEFINITIONS: Mapping[str, Callable[..., Array]] = {
+    "GroupNormalization": _group_normalization,
     "Elu": _elu,
     "Selu": _selu,
     "Celu": _celu,

@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
+from llvmlite import ir
+
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, step_terms_of
-from mavcg.kernels.conv.unpacked_matmul import MatMul, emit_matmul, matmul_registers
+from mavcg.kernels.conv.products_of_run import emit_products_of_run
+from mavcg.kernels.conv.unpacked_matmul import PLAIN, MatMul, emit_matmul, matmul_registers
 from mavcg.kernels.gemm.product_types import packed_terms
 from mavcg.kernels.gemm.tile import packed_matrix
 from mavcg.kernels.tensor.plain_product import plain_matmul
-from mavcg.specs.kernel import Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.sums_of_products import Window
+from mavcg.specs.tile_plan import MacroTile
 
 Shape: TypeAlias = tuple[int, ...]
 ProductSizes: TypeAlias = tuple[Shape, int, int, int, Shape, Shape, Shape]
@@ -88,8 +92,13 @@ def as_image(view: View) -> View | None:
     return View(view.dtype, (1, height, shape[-2], shape[-1]), (0, outer[-1][1] if outer else 0, strides[-2], 1))
 
 
+def emit_unpacked(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """Emit the function of a spec for a machine. macro: as of emit_matmul; numbers of a run are cut into no blocks."""
+    return emit_products_of_run(module, spec, machine) if spec.words else emit_matmul(module, spec, machine, macro)
+
+
 LOWER = {"matmul": lower_matmul}
-EMIT = {MatMul: emit_matmul}
-EMIT_TILED = {MatMul: emit_matmul}
+EMIT = {MatMul: emit_unpacked}
+EMIT_TILED = {MatMul: emit_unpacked}
 HALF = {"matmul": (2,)}
 REGISTERS = {MatMul: matmul_registers}

@@ -25,7 +25,7 @@ from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec, Machine, Words
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, TilingRules, Window
@@ -62,7 +62,8 @@ class MatMul(UnpackedProducts):
 
     batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n]. Strides are in elements: one for each
     batch dimension, 0 to broadcast, then two of the matrix. dtype: of all but the bias, which is f32. A row of work is
-    PIECE_ROWS rows of one product. Operands: a, b, out, bias?, residual?.
+    PIECE_ROWS rows of one product. words: numbers that a run sets, of all sizes and strides but the last ones; f16 has
+    none. Operands: a, b, out, bias?, residual?, words.
     """
 
     batch: tuple[int, ...]
@@ -77,6 +78,7 @@ class MatMul(UnpackedProducts):
     act: str
     act_args: tuple[float, ...]
     dtype: str = "f32"
+    words: Words = ()
 
     @property
     def family(self) -> str:

@@ -13,6 +13,7 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
         length_numbers   constants that follow from a length become operators on it
     any_length       these graphs, optimised, -> lowered to kernels for any lengths; the program gets its dimensions
         causal_masks     masks that a kernel reads become operators on places of queries and keys
+        transposed_sides right sides of products whose columns lie apart by a length
         merged_steps     the same step of several lengths -> one step
         moved_parts      what has no place in another tensor that is the same at all lengths
         first_rows         by the first rows of work of its kernel for the longest lengths

@@ -17,6 +17,7 @@ from mavcg.choose.lengths.run_views import RunView, run_views
 from mavcg.choose.lengths.same_graph import in_order
 from mavcg.choose.lengths.sampled_graphs import SampledGraphs
 from mavcg.choose.lengths.samples import AxisCounts, Refusal, fit_count, lengths_text, sample_of
+from mavcg.choose.lengths.transposed_sides import with_transposed_sides
 from mavcg.choose.lengths.window_pads import ImagePads, with_own_pads
 from mavcg.choose.lowering.context_memory import without_state_copies
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
@@ -35,7 +36,7 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     the same for all lengths. Raises: MavcgError naming the node that has no kernel for all lengths, and as lower_graph.
     """
     ordered = [graphs[0], *(in_order(graph, graphs[0], sampled.dimensions) for graph in graphs[1:])]
-    ordered = with_computed_masks(ordered, sampled.samples)
+    ordered = with_transposed_sides(with_computed_masks(ordered, sampled.samples))
 
     def refusal(node: Node, reason: str) -> MavcgError:
         return node_refusal(node, sampled.dimensions, f"it {reason}")

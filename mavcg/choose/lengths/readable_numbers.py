@@ -7,6 +7,7 @@ any in a run; others have to be at least 1, or make sums of the same bits only u
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from mavcg.choose.lengths.first_rows import MATRIX_STRIDES
 from mavcg.choose.lengths.run_views import RunView
 from mavcg.graph.counts import Count, Dimension, bounds_of, product_of, quotient_of, sum_of, value_at
 from mavcg.kernels.attention.spec import Attention
@@ -14,6 +15,7 @@ from mavcg.kernels.builder.nest import Nest, NestKernel
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.conv.transpose_phases import ConvTranspose2d
+from mavcg.kernels.conv.unpacked_matmul import PIECE_ROWS, MatMul
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.int8.mean_pool import QAvgPoolSpec
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d, QDepthwise
@@ -61,6 +63,7 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         GatherSpec: ("nest", "length", "step"),
         LayerNormSpec: ("outer", "inner.shape"),
         LrnSpec: ("outer",),
+        MatMul: ("batch", "m", "k", "n", *MATRIX_STRIDES),
         PadBorder: ("out", "before", "after"),
         PadMapped: ("x", "out"),
         Pool: _OF_POOLS,
@@ -110,6 +113,13 @@ def is_unread(spec: KernelSpec, path: str) -> bool:
     return _begins(path, _UNREAD.get(type(spec), ()))
 
 
+def has_meaning(spec: KernelSpec, path: str) -> bool:
+    """Return False for a stride of a spec, by its path, along a dimension of length 1."""
+    if not isinstance(spec, MatMul) or not _begins(path, MATRIX_STRIDES):
+        return True
+    return path not in {f"{name}.{at}" for name in MATRIX_STRIDES for at, n in enumerate(spec.batch) if n == 1}
+
+
 def begins_anywhere(spec: KernelSpec) -> bool:
     """Return True if the tensors of a kernel may begin elsewhere in their buffers at other lengths."""
     return type(spec) not in _AT_FIXED_PLACES
@@ -129,6 +139,9 @@ def computes_alike(
     match spec:
         case LayerNormSpec(inner=Nest(shape=(_, _, *_))):  # it reads the length of a single inner loop
             return not any(_begins(path, ("inner",)) for path in read)
+        case MatMul():
+            last = len(spec.batch) + 1
+            return spec.dtype != "f16" and read.keys().isdisjoint(f"{name}.{last}" for name in MATRIX_STRIDES)
         case Softmax(line=1):
             return read.keys().isdisjoint(("axis.1", "axis.2"))
         case Reduce(reduced=Nest(strides=((*_, 1), *_))):
@@ -181,6 +194,9 @@ def rows_of(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
             return quotient_of(sum_of(positions, spec.row_positions - 1), spec.row_positions)
         case Attention():
             return product_of(counts["outer.0"], counts["outer.1"], spec.heads[1])
+        case MatMul():
+            batch = (counts[f"batch.{i}"] for i in range(len(spec.batch)))
+            return product_of(*batch, quotient_of(sum_of(counts["m"], PIECE_ROWS - 1), PIECE_ROWS))
         case RowKernel():
             return product_of(counts["out.shape.0"], counts["out.shape.1"])
         case PadBorder():

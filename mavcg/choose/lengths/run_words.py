@@ -13,6 +13,7 @@ from mavcg.choose.lengths.readable_numbers import (
     VIEWS,
     begins_anywhere,
     computes_alike,
+    has_meaning,
     has_run_numbers,
     is_unread,
     rows_of,
@@ -40,7 +41,7 @@ class MergedSpec:
 
 def merge_by_words(
     specs: Sequence[KernelSpec],
-    samples: Sequence[Lengths],
+    all_samples: Sequence[Lengths],
     dimensions: Sequence[Dimension],
     known: Sequence[Count] = (),
     views: Sequence[RunView | None] = (),
@@ -48,8 +49,8 @@ def merge_by_words(
 ) -> MergedSpec | None:
     """Return the kernel of a step for all lengths; None if there is none, or the specs differ otherwise.
 
-    specs: of the step at each sample, of which the first has the longest lengths. known: counts of the step's tensors,
-    which no fit finds where they are no products of lengths. views: of its operands, where they are known.
+    specs: of the step at each of all_samples, of which the first has the longest lengths. known: counts of the step's
+    tensors, which no fit finds where they are no products of lengths. views: of its operands, where they are known.
     given: integers of the spec that the samples do not tell, by path.
     """
     specs = [_comparable(spec) for spec in specs]
@@ -61,7 +62,10 @@ def merge_by_words(
     of_operands = {f"nest.strides.{i}": _of_tensors([view]) for i, view in enumerate(views) if view is not None}
     counts: dict[str, Count] = {}
     for path in leaves[0]:
-        values = [each[path] for each in leaves]
+        if not has_meaning(longest, path):
+            continue
+        told = [n for n, spec in enumerate(specs) if has_meaning(spec, path)]
+        values, samples = [leaves[n][path] for n in told], [all_samples[n] for n in told]
         if path in of_views:
             count: Count | None = of_views[path]
             if count is None:  # a stride that has no meaning

@@ -78,13 +78,6 @@ def test_reductions_along_the_dimension(tmp_path: Path, op: str) -> None:
     assert_right(path, (1, None, 5), Dimension("tokens", 1, 40), (1, 2, 3, 4, 7, 8, 39, 40), (2, 3, 39))
 
 
-def test_products_of_tokens_with_tokens_outside_of_attention_are_refused(tmp_path: Path) -> None:
-    net = Tokens(8)
-    turned = net.add("Transpose", "x", perm=[0, 2, 1])
-    net.add("MatMul", "x", turned)
-    assert "'matmul_2' (matmul)" in refused(net.save(tmp_path / "m.onnx"), (1, None, 8))
-
-
 def test_values_computed_from_the_length(tmp_path: Path) -> None:
     """Numbers of several types: the quotient of a token by the number of tokens, and what lies far from it."""
     net = Tokens(8)
