@@ -24,13 +24,15 @@ from collections.abc import Callable, Sequence
 from mavcg.files.own_file import is_own_folder
 from mavcg.files.scratch import end_by_signal
 from mavcg.program.launch_door import DESCRIPTORS, MAGIC, connect, folder_path, identity, peer_of, socket_name
-from mavcg.program.made_with import files_of_mavcg
+from mavcg.program.made_with import files_of_mavcg, programs
 
 IDLE_S = 60.0
 LOOK_S = 5.0  # between looks at its socket
 _GREETING_S = 10.0  # that a command may take to say what it wants
 _MOST_BYTES = 64 << 20  # of a command with its environment
 _FIRST_FD = 3
+# Whose caches depend on more than their arguments and mavcg's own files.
+_FORGOTTEN = ("mavcg.program.", "mavcg.assembly.", "mavcg.files.", "mavcg.hosts.", "mavcg.cli.", "mavcg.console.")
 Launch = Callable[[list[str]], int]
 
 
@@ -109,10 +111,13 @@ def _inode(name: str, folder: int) -> int:
 
 
 def _forget() -> None:
-    """Forget what the first command has found out of its folder, environment and compilers; keep what is imported."""
+    """Forget what the first command has found out of its folder, environment and compilers.
+
+    What is imported stays, and what comes of mavcg's own files: of the facts about cores and the selector's C.
+    """
     tempfile.tempdir = None
     for found in gc.get_objects():
-        if isinstance(found, functools._lru_cache_wrapper):
+        if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith(_FORGOTTEN):
             found.cache_clear()
     gc.freeze()  # the collector of a command's process would copy the pages of all that is imported
 
@@ -122,7 +127,9 @@ class _Server:
         self.listener = listener
         self.launch = launch
         self.is_there = is_there
-        self.state = _state()
+        # Of each job only these are looked at: to list them takes longer than to ask for their states.
+        self.files = list(dict.fromkeys(map(str, [*files_of_mavcg(), *programs()])))
+        self.state = _state(self.files)
         self.is_stale = False  # once a file of mavcg is no longer the one that was imported
         self.running: set[int] = set()
         self.last = time.monotonic()
@@ -154,7 +161,7 @@ class _Server:
         with connection, contextlib.suppress(OSError):
             if peer_of(connection)[1] != os.geteuid():
                 return True
-            self.is_stale = self.is_stale or _state() != self.state
+            self.is_stale = self.is_stale or _state(self.files) != self.state
             if self.is_stale:
                 _refuse(connection)
                 return True
@@ -182,10 +189,10 @@ def _refuse(connection: socket.socket) -> None:
         pass
 
 
-def _state() -> list[tuple[str, int, int, int]]:
-    """Return what identifies the contents of mavcg's own files; of one that is gone, nothing."""
+def _state(files: Sequence[str]) -> list[tuple[str, int, int, int]]:
+    """Return what identifies the contents of files; of one that is gone, nothing."""
     seen = []
-    for path in dict.fromkeys(map(str, files_of_mavcg())):
+    for path in files:
         with contextlib.suppress(OSError):
             status = os.stat(path)
             seen.append((path, status.st_mtime_ns, status.st_size, status.st_ino))
