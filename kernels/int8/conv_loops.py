@@ -13,10 +13,10 @@ from mavcg.kernels.builder.x86_tiles import TILE_BYTES, aligned_memory, release_
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, check_parts, part_runs
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
-from mavcg.kernels.int8.register_tile import Int8Tiling, ProductForm, SumRun, choose_tiling, widths_of
+from mavcg.kernels.int8.register_tile import SUM_TILES, Int8Tiling, ProductForm, SumRun, choose_tiling, widths_of
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
-from mavcg.kernels.int8.tile_sums import SUM_TILES, TileRows, configure_sums, pixel_tiles
+from mavcg.kernels.int8.tile_sums import TileRows, configure_sums, pixel_tiles
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile, Order
 
@@ -105,7 +105,7 @@ def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTil
         chunk_vectors = min(chunk_vectors, form.most_vectors) if form.in_tiles else chunk_vectors
         if (widths := widths_of(form, registers, width, chunk_vectors)) is not None:
             return Int8Tiling(chunk_vectors, widths)
-    return choose_tiling(form, registers, width, vectors, panel)
+    return choose_tiling(form, registers, width, vectors, panel, spec.run.steps, spec.pixel_rows)
 
 
 def qconv2d_registers(spec: EightBitConvolution, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:

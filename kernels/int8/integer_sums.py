@@ -216,6 +216,9 @@ class IntegerEnding:
         """Return nothing: the sums begin with 0."""
         return []
 
+    def tile_start(self) -> None:
+        """Return None: sums in tiles begin with 0, too."""
+
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
         """Emit the results of a tile's sums, and their stores."""
         b, lanes = self.b, form.lanes

@@ -30,7 +30,7 @@ MOST_VECTORS = 8
 TOGETHER = (4, 2, 1)  # numbers of groups whose products may be added before they are widened
 U8_LARGEST, I16_LARGEST = (1 << 8) - 1, (1 << 15) - 1
 CHAIN = 8  # accumulators that hide the latency of a multiply-add
-MOST_TILE_VECTORS = 2  # of blocks of tiles, which have two tiles of pixels beside them
+SUM_TILES = 4  # tile registers of sums; inputs have two more, and weights
 
 
 @cache
@@ -82,7 +82,7 @@ class ProductForm:
     @property
     def most_vectors(self) -> int:
         """Maximum number of vectors of channels of a tile."""
-        return MOST_TILE_VECTORS if self.in_tiles else MOST_VECTORS
+        return SUM_TILES if self.in_tiles else MOST_VECTORS
 
     def available(self, machine: Machine) -> int:
         """Return the number of registers that tiles may use: of vectors, or of tiles."""
@@ -96,7 +96,7 @@ class ProductForm:
     @property
     def starts_with_bias(self) -> bool:
         """True if a channel's sum is in one lane from the beginning, so that it can begin with its bias."""
-        return (self.parts == 1 and not self.in_tiles) or self.matrix
+        return self.parts == 1 or self.matrix
 
     @property
     def widens(self) -> bool:
@@ -139,7 +139,7 @@ class ProductForm:
         """
         pieces += self.window_sums
         if self.in_tiles:
-            return -(-pixels // TILE_ROWS) * pieces + 4
+            return -(-pixels // TILE_ROWS) * pieces + TILE_REGISTERS - SUM_TILES
         if self.matrix:
             rows = self.rows(pixels)
             return rows * pieces + rows + 3
@@ -152,14 +152,15 @@ class ProductForm:
         }
         return pixels * pieces + others[self.kind] + self.flip + 2 * self.unpacks
 
-    def step_cycles(self, pixels: int, pieces: int) -> float:
+    def step_cycles(self, pixels: int, pieces: int, rows: int = SUM_TILES) -> float:
         """Return the modelled cycles of a product's terms of the sum: the throughput of all, and of multiplying,
-        instructions."""
+        instructions. rows: of pixels, which blocks of AMX's tiles extend over."""
         stream = pieces * self.weight_bytes / all_cores_fit().int8_register_tile.weight_bytes_per_cycle
         if self.in_tiles:
             fit, tiles = tile_product_fit(), -(-pixels // TILE_ROWS)
-            cycles = max(fit.least_cycles, -(-pixels // tiles) * fit.row_cycles)
-            return tiles * pieces * cycles * GROUP / self.row_terms + stream
+            at_once = min(SUM_TILES // pieces, tiles * rows)  # tiles of pixels, which share weights
+            cycles = max(fit.least_cycles, -(-pixels // tiles) * fit.row_cycles, fit.latency / (at_once * pieces))
+            return tiles * pieces * cycles * GROUP / self.row_terms + stream * tiles / at_once
         if self.matrix:
             # The second pixel of a row is loaded into the upper half of a register, by a load and a vector instruction.
             rows = self.rows(pixels)
@@ -174,6 +175,14 @@ class ProductForm:
         inputs = pixels * (0.25 if self.kind == "sdot" else 1.0)
         extra_instructions = products * (instructions - multiplies) + pieces * self.unpacks
         return throughput_cycles(_tile_rates(), products * multiplies, inputs + pieces, extra_instructions) + stream
+
+    def result_cycles(self, vectors: int) -> float:
+        """Return the modelled cycles of a pixel's results in `vectors` vectors of channels, of what tiles have beside
+        others: sums are stored and loaded, and a narrow chunk's results are narrowed to 8 bits one by one."""
+        if not self.in_tiles:
+            return 0.0
+        fit, together = tile_product_fit(), 1 << (vectors.bit_length() - 1)
+        return vectors * (fit.result_cycles + fit.narrow_cycles * (1 / together - 1 / SUM_TILES))
 
 
 def form_of(
@@ -265,21 +274,26 @@ class Int8Tiling:
     vectors: int
     widths: Widths
 
-    def step_cycles(self, form: ProductForm, vectors: int) -> float:
-        """Return the modelled cycles of a product's terms for a row of pixels. vectors: of all output channels."""
+    def row_cycles(self, form: ProductForm, vectors: int, steps: int, rows: int) -> float:
+        """Return the modelled cycles of one of `rows` rows of pixels. vectors: of all output channels. steps: groups of
+        a sum."""
         chunks, rest = divmod(vectors, self.vectors)
         return sum(
-            count * n * form.step_cycles(mr, nv * form.parts)
-            for nv, count in ((self.vectors, chunks), (rest, 1 if rest else 0))
+            count * n * (steps * form.step_cycles(mr, nv * form.parts, rows) + mr * form.result_cycles(nv))
+            for nv, count in ((self.vectors, chunks), (rest, 1))
+            if nv
             for mr, n in self.widths.tiles
         )
 
 
 @cache
-def choose_tiling(form: ProductForm, registers: int, width: int, vectors: int, panel: int) -> Int8Tiling:
+def choose_tiling(
+    form: ProductForm, registers: int, width: int, vectors: int, panel: int, steps: int, rows: int
+) -> Int8Tiling:
     """Return the tiling of `width` pixels by `vectors` vectors of channels with the fewest modelled cycles.
 
     panel: vectors of a panel of packed weights; a chunk is whole panels, an even part of a panel, or all vectors.
+    steps: groups of terms of a sum. rows: of `width` pixels.
     """
     candidates = []
     least = min(vectors, -(-LEAST_CHANNELS // form.lanes))
@@ -288,7 +302,7 @@ def choose_tiling(form: ProductForm, registers: int, width: int, vectors: int, p
         if widths is None or (nv % panel and panel % nv and nv != vectors):
             continue
         tiling = Int8Tiling(nv, widths)
-        candidates.append((tiling.step_cycles(form, vectors), -nv, tiling))
+        candidates.append((tiling.row_cycles(form, vectors, steps, rows), -nv, tiling))
     return min(candidates, key=lambda candidate: candidate[:2])[2]
 
 

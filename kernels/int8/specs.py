@@ -17,7 +17,6 @@ from mavcg.kernels.int8.register_tile import (
     choose_tiling,
     form_of,
     tile_form,
-    tile_product_fit,
 )
 from mavcg.profiles.cost_fits import all_cores_fit
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
@@ -115,8 +114,7 @@ class EightBitConvolution(Convolution):
 
     def _gains(self, tiles: ProductForm, form: ProductForm, machine: Machine) -> bool:
         """True if a row of pixels takes fewer cycles in tiles, whose sums are stored and loaded again."""
-        results = self.run_pixels * -(-self.out_channels // tiles.lanes) * tile_product_fit().result_cycles
-        return _row_cycles(self, tiles, machine) + results < _row_cycles(self, form, machine)
+        return _row_cycles(self, tiles, machine) < _row_cycles(self, form, machine)
 
 
 @spec_format("q_conv2d")
@@ -208,10 +206,10 @@ def packed_terms(spec: EightBitConvolution, most: int) -> int:
 
 def _row_cycles(spec: EightBitConvolution, form: ProductForm, machine: Machine) -> float:
     """Return the modelled cycles of a row of output pixels by a form of products."""
-    width, vectors = spec.run_pixels, -(-spec.out_channels // form.lanes)
-    tiling = choose_tiling(form, form.available(machine), width, vectors, max(1, spec.lanes // form.lanes))
+    width, vectors, panel = spec.run_pixels, -(-spec.out_channels // form.lanes), max(1, spec.lanes // form.lanes)
+    tiling = choose_tiling(form, form.available(machine), width, vectors, panel, spec.run.steps, spec.pixel_rows)
     sorting = width * vectors / all_cores_fit().int8_register_tile.multiplies_per_cycle if form.matrix else 0.0
-    return spec.run.steps * tiling.step_cycles(form, vectors) + sorting
+    return tiling.row_cycles(form, vectors, spec.run.steps, spec.pixel_rows) + sorting
 
 
 def merged_run(levels: list[tuple[int, int]], length: int, terms: int = GROUP) -> SumRun:

@@ -193,6 +193,9 @@ class TileEnding(Protocol):
     def start(self, form: ProductForm, tile: QTile) -> list[Value]:
         """Emit what the sums of each piece of weights begin with, for all pixels; none if they begin with 0."""
 
+    def tile_start(self) -> Value | None:
+        """Return a pointer to the i32 that sums in AMX's tiles begin with, one for each channel; None for 0."""
+
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
         """Emit the computation of the results and their stores."""
 
@@ -224,6 +227,10 @@ class RequantizedEnding:
         if not form.matrix:
             return [b.load(pointer, name="bias", align=4, typ=whole) for pointer in at]
         return [b.bitcast(splat(b, b.load(pair, name="biases", align=4, typ=I64), 2), whole) for pair in at]
+
+    def tile_start(self) -> Value:
+        """Return the pointer to the biases."""
+        return self.bias
 
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
         """Emit the requantization and the stores, of at most 32 or, on x86, PACKED_REGISTERS * lanes bytes each."""

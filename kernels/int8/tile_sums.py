@@ -26,12 +26,11 @@ from mavcg.kernels.builder.x86_tiles import (
     load_tile,
     store_tile,
 )
-from mavcg.kernels.int8.register_tile import GROUP, ProductForm, SumRun
+from mavcg.kernels.int8.register_tile import GROUP, SUM_TILES, ProductForm, SumRun
 from mavcg.kernels.int8.tile import QPointers, QTile, TileEnding, TileSums
 
 Value: TypeAlias = ir.Value
-SUM_TILES = 4  # tile registers 0 to 3; inputs take 4 and 5, weights 6 and 7
-INPUTS, WEIGHTS = 4, 6
+INPUTS, WEIGHTS = SUM_TILES, SUM_TILES + 2  # tile registers after those of sums, two of each
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,7 @@ class TileRows:
         b, vectors = self.b, self.tile.vectors
         note_tile(b, count * self.pixels.pixels, vectors)
         tiles = [self.place(b.add(first, const(number))) for number in range(count)]
-        for number in range(count * vectors):
-            clear_tile(b, number)
+        self.start(count)
         self.products([tile.at.inputs for tile in tiles], tiles[0].at.weights)
         pixel_bytes = vectors * ROW_BYTES
         for row in range(count):
@@ -123,6 +121,15 @@ class TileRows:
                 store_tile(b, row * vectors + vector, there, pixel_bytes)
         for row, tile in enumerate(tiles):
             self.results(tile, address(b, self.room, row * self.pixels.pixels * pixel_bytes))
+
+    def start(self, count: int) -> None:
+        """Emit what the sums of `count` tiles of pixels begin with: a row that all rows of a tile load, or 0."""
+        b, first = self.b, self.ending.tile_start()
+        for number in range(count * self.tile.vectors):
+            if first is None:
+                clear_tile(b, number)
+            else:
+                load_tile(b, number, address(b, first, number % self.tile.vectors * ROW_BYTES), 0)
 
     def place(self, number: Value) -> _Pixels:
         """Return the pixels of a tile, by its number through all rows."""
@@ -166,17 +173,38 @@ class TileRows:
         nested_loops(b, counts, _Place(const(0), const(0)), move, run, ())
 
     def step(self, inputs: Sequence[Value], weights: Value) -> None:
-        """Emit the products of a row of terms."""
-        b, vectors, ahead = self.b, self.tile.vectors, self.tile.ahead
-        for vector in range(vectors):
+        """Emit the products of a row of terms: each tile of pixels by each vector of weights.
+
+        Of the fewer of the two all are loaded first, into two registers; those of the other one take turns.
+        """
+        b, vectors = self.b, self.tile.vectors
+
+        def load_pixels(row: int) -> None:
+            load_tile(b, INPUTS + row % 2, inputs[row], self.steps[0])
+
+        def load_weights(vector: int) -> None:
             panel = address(b, weights, vector * self.tile.panel_bytes)
-            for row in range(self.form.row_terms // GROUP if ahead else 0):
-                prefetch(b, panel, row * LINE_BYTES + ahead)
-            load_tile(b, WEIGHTS + vector, panel, ROW_BYTES)
-        for row, pointer in enumerate(inputs):
-            load_tile(b, INPUTS + row % 2, pointer, self.steps[0])
+            for row in range(self.form.row_terms // GROUP if self.tile.ahead else 0):
+                prefetch(b, panel, row * LINE_BYTES + self.tile.ahead)
+            load_tile(b, WEIGHTS + vector % 2, panel, ROW_BYTES)
+
+        def multiply(row: int, vector: int) -> None:
+            add_tile_products(b, self.form.kind, row * vectors + vector, INPUTS + row % 2, WEIGHTS + vector % 2)
+
+        if len(inputs) < vectors:
+            for row in range(len(inputs)):
+                load_pixels(row)
             for vector in range(vectors):
-                add_tile_products(b, self.form.kind, row * vectors + vector, INPUTS + row % 2, WEIGHTS + vector)
+                load_weights(vector)
+                for row in range(len(inputs)):
+                    multiply(row, vector)
+        else:
+            for vector in range(vectors):
+                load_weights(vector)
+            for row in range(len(inputs)):
+                load_pixels(row)
+                for vector in range(vectors):
+                    multiply(row, vector)
 
     def results(self, tile: _Pixels, sums: Value) -> None:
         """Emit the epilogue of a tile's pixels. sums: pointer to those of its first pixel."""

@@ -120,13 +120,16 @@ class Int8TileFit:
 class TileProductFit:
     """Constants of products of tiles (AMX), in cycles of the core.
 
-    row_cycles: of a row of the tile of sums; least_cycles: of a product, however few rows it has. result_cycles: of the
-    store and the load of a row of sums, a vector of results.
+    row_cycles: of a row of the tile of sums; least_cycles: of a product, however few rows it has; latency: from a
+    product to the next one that adds to the same sums. result_cycles: of the store and the load of a row of sums, a
+    vector of results. narrow_cycles: of narrowing results to 8 bits, of one vector as of several at once.
     """
 
     row_cycles: float = constant("cycles")
     least_cycles: float = constant("cycles")
+    latency: float = constant("cycles")
     result_cycles: float = constant("cycles")
+    narrow_cycles: float = constant("cycles")
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ def test_their_text(dtype: str, golden: Golden) -> None:
 
 
 def test_their_instructions(tmp_path: Path) -> None:
-    """Blocks of two by two tiles and of one by two; shapes are set once, and tiles released at the end."""
+    """Blocks of few loads for each product; shapes are set once, and tiles released at the end."""
     node, graph, _, _ = convolution((1, 7, 28, 128), (64, 1, 1, 128), "u8")
     target = parse_target("x86_64-linux-gnu")
     module = kernel_module([step_of(node, graph).spec], MACHINE, "t", target)
@@ -205,4 +205,5 @@ def test_their_instructions(tmp_path: Path) -> None:
     names = Counter(re.findall(r"^\s+(tile\w+|tdp\w+|ldtilecfg|callq?)\b", (tmp_path / "kernel.s").read_text(), re.M))
 
     assert names["ldtilecfg"] == names["tilerelease"] == 1 and names["tdpbusd"] >= 4 and not names["callq"]
-    assert names["tileloadd"] <= names["tdpbusd"] * 5 // 4 and names["tilestored"] == names["tilezero"]
+    starts = names["tilestored"]  # each sum begins with a tile of biases
+    assert names["tileloadd"] - starts <= names["tdpbusd"] * 5 // 4 and not names["tilezero"]
