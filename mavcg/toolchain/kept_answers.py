@@ -18,7 +18,16 @@ _MOST_BYTES = 10_000_000
 _ELF = b"\x7fELF"
 # Programs that answer by themselves. ccache, distcc and scripts under such a name start another one, which may change.
 _COMPILER = re.compile(r"(?:.*-)?(?:gcc|g\+\+|clang|clang\+\+|zig)(?:-[\d.]+)?")
-_VARIABLES = ("PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "SDKROOT")
+_VARIABLES = (
+    "PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "SDKROOT",
+    "ZIG_LIB_DIR",
+)
 
 
 def kept_answer(

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from mavcg.errors import ToolError
-from mavcg.files.scratch import scratch_folder
 from mavcg.toolchain.kept_answers import kept_answer
 from mavcg.toolchain.target import Target
-from mavcg.toolchain.zig import run_tool, zig_command
+from mavcg.toolchain.zig import zig_command
 
 _SEARCH_LIST = re.compile(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", re.DOTALL)
 _ABSENT = re.compile(r'ignoring nonexistent directory "(.*)"')
@@ -128,14 +127,10 @@ def _collapse(folder: str) -> list[str]:
 
 @functools.lru_cache
 def _headers_of_zig(target: Target, cxx: bool) -> Headers:
-    suffix, tool = (".cpp", "c++") if cxx else (".c", "cc")
-    with scratch_folder("mavcg-") as folder:
-        source = Path(folder, f"empty{suffix}")
-        source.write_text("")
-        command = [*zig_command(tool), "-target", target.zig_name, "-v", "-c", str(source), "-o", f"{folder}/empty.o"]
-        text = run_tool(
-            ["/bin/sh", "-c", f"{shlex.join(command)} 2>&1"], f"querying ziglang's headers for {target.zig_name}"
-        )
+    tool, language = ("c++", "c++") if cxx else ("cc", "c")
+    command = [*zig_command(tool), "-target", target.zig_name, "-v", "-E", "-x", language, "/dev/null"]
+    action = f"querying ziglang's headers for {target.zig_name}"
+    text = kept_answer(command, action, messages=True, holds=_has_same_folders)
     folders = _parse_list(text)
     line = next((shlex.split(line) for line in text.splitlines() if " -cc1 " in line), [])
     macros = [f"-D{value}" for name, value in zip(line, line[1:], strict=False) if name == "-D" and value != "NDEBUG"]
