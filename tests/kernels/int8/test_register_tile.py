@@ -31,7 +31,7 @@ def test_only_the_last_tile_of_a_row_has_half_a_pair(width: int, most: int) -> N
 def test_tiles_fit_the_registers(width: int, vectors: int, dtype: str, sums: bool) -> None:
     form = form_of(CORE, 8, dtype, window_sums=sums, packed=8)
     assert (form.kind, form.flip, form.terms) == ("smmla" if dtype == "i8" else "usmmla", False, 8)
-    tiling = choose_tiling(form, 32, width, vectors, 2)
+    tiling = choose_tiling(form, 32, width, vectors, 2, 64, 9)
     for mr, _ in tiling.widths.tiles:
         accumulators = -(-mr // 2) * (2 * tiling.vectors + sums)
         assert accumulators + -(-mr // 2) < 32
