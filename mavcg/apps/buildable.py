@@ -1,10 +1,15 @@
 """Checks of app.toml before a library is built from it."""
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.hardware.core import Core
+from mavcg.importers.load import import_model
+from mavcg.model.precision import F16, F32
+from mavcg.runtime.machines import cores_without_half
 
 
 def check_buildable(file: ApplicationFile) -> None:
@@ -34,10 +39,11 @@ def check_buildable(file: ApplicationFile) -> None:
 
 
 def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
-    """Check that a network's file has the precision in app.toml, since a build does not convert it.
+    """Check that a network has the precision in app.toml, to which a build converts only from fp32 to fp16.
 
     graph: optimised. int8: every convolution and matrix product with constant weights must be 8-bit. fp16: some data
-    must be f16. fp32, the default, accepts any file. Raises: MavcgError naming the node and the remedy.
+    must be f16, of the file or by arithmetic_of. fp32, the default, accepts any file. Raises: MavcgError naming the
+    node and the remedy.
     """
     if entry.precision == "int8":
         for node in graph.nodes:
@@ -50,9 +56,26 @@ def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
                 )
     if entry.precision == "fp16" and not any(kind.dtype == "f16" for kind in graph.types.values()):
         raise MavcgError(
-            f"{location}: precision = 'fp16': {entry.file.name} has no data in f16: a build does not convert; give a "
-            "file in fp16 (onnxconverter_common.float16.convert_float_to_float16), or leave precision out"
+            f"{location}: precision = 'fp16': no layer of {entry.file.name} has a kernel for f16; leave precision out"
         )
+
+
+def arithmetic_of(entry: NetworkEntry, cores: Sequence[Core], location: str) -> str:
+    """Return the precision in which a network is built: that of its file, as F32, or F16 if `fp16` converts it.
+
+    Raises: MavcgError for a conversion to f16 where a core has no arithmetic of f16.
+    """
+    if entry.precision != "fp16":
+        return F32
+    if any(kind.dtype == "f16" for kind in import_model(entry.file, entry.shapes).types.values()):
+        return F32
+    if without := cores_without_half(cores):
+        raise MavcgError(
+            f"{location}: precision = 'fp16': {', '.join(without)} {'has' if len(without) == 1 else 'have'} no "
+            "arithmetic of half precision (FEAT_FP16, AVX512-FP16); name other --cores, or halve the weights alone by "
+            "weights = 'f16'"
+        )
+    return F16
 
 
 def parallel_pairs(file: ApplicationFile) -> frozenset[frozenset[int]]:

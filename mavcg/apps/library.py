@@ -10,7 +10,8 @@ from typing import Any
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile
 from mavcg.apps.library_buffers import memory_json
-from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library, stored_weights_json
+from mavcg.apps.library_documents import conversion_json, stored_weights_json
+from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
 from mavcg.choose.lowering.pack_weights import packed_pool
@@ -73,7 +74,7 @@ def build_application(
         shared_tasks.append(constants_task(packing, pool.end, symbol, request.target, folder, str(file.path)))
         for number in range(len(networks)):
             (folder / f"network-{number}").mkdir()
-        kernels, shared = library_kernels(specs, networks[0].machines, tiles, context, shared_tasks)
+        kernels, shared = library_kernels(specs, library.machines, tiles, context, shared_tasks)
         last = [selector_task_of(kernels, request.target, folder)]
         for number, network in enumerate(networks):
             options = EngineOptions(
@@ -82,6 +83,7 @@ def build_application(
                 network_symbol(network.program.name),
                 in_application=True,
                 constants=symbol,
+                base_extensions=library.base_extensions,
             )
             own, needs = folder / f"network-{number}", kernels.needs
             last.append(engine_task(network.program, needs, kernels.core_set, request.target, own, options))
@@ -117,6 +119,7 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
         own = model_note(network, kernels)
         own["weight_bytes"] = weight_bytes
         own["stored_weights"] = stored_weights_json(network)
+        own["conversion"] = conversion_json(network)
         own["code_bytes"] = _code_bytes(network.specs, tuple(kernels.tiles), code)
         own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset

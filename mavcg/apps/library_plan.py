@@ -5,13 +5,12 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mavcg.apps.application import ScheduleBlock, firings, sequential
 from mavcg.apps.application_file import NO_COUNTS, NO_STATES, ApplicationFile, NetworkEntry
-from mavcg.apps.buildable import check_buildable, check_precision, parallel_pairs
+from mavcg.apps.buildable import arithmetic_of, check_buildable, check_precision, parallel_pairs
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import network_of
 from mavcg.apps.shared_weights import share_weights
@@ -23,16 +22,19 @@ from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.row_phases import plan_in_order
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
+from mavcg.hardware.core import GENERIC
 from mavcg.importers.load import import_model
 from mavcg.memory.shared_placement import place_together
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.note import dimensions_json
+from mavcg.model.precision import F32
 from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.states import without_counts, without_states
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, check_names
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.model_text import SCRATCH_ALIGN
+from mavcg.runtime.needs import base_extensions
+from mavcg.specs.kernel import Machine
 from mavcg.specs.model_program import Program
 
 ARENA_ALIGN = 4096  # of csrc/engine.h
@@ -54,6 +56,18 @@ class LibraryPlan:
     lower_bound_bytes: int
     weights: ConstantPool
     own_weights: tuple[int, ...]
+
+    @property
+    def machines(self) -> Mapping[str, Machine]:
+        """The versions of kernels, by label; their generic one has arithmetic of f16 if a network was converted."""
+        half = (network.machines for network in self.networks if is_converted(network))
+        return next(half, self.networks[0].machines)
+
+    @property
+    def base_extensions(self) -> tuple[str, ...]:
+        """Extensions that all versions need, as of EngineOptions."""
+        half = any(is_converted(network) for network in self.networks)
+        return base_extensions(self.machines[GENERIC]) if half else ()
 
     @property
     def weight_bytes(self) -> int:
@@ -95,6 +109,11 @@ def plan_library(
     return planned if planned.excess_bytes <= 0 else plan(_by_parts(file, planned, request, pairs, progress))
 
 
+def is_converted(network: Plan) -> bool:
+    """Return True if a network is computed in another precision than that of its file."""
+    return bool(network.precision.get("converted", F32) != F32)
+
+
 def place_networks(name: str, programs: Sequence[Program], together: frozenset[frozenset[int]]) -> ApplicationProgram:
     """Place the networks' arenas and scratch in one memory. together: pairs that may run at the same time.
 
@@ -114,43 +133,6 @@ def place_networks(name: str, programs: Sequence[Program], together: frozenset[f
         for n, program in enumerate(programs)
     )
     return ApplicationProgram(name, tuple(placed), arena.extent, scratch.extent)
-
-
-def library_json(planned: LibraryPlan) -> dict[str, Any]:
-    """Return sizes of the library as in the document of `mavcg app build --json`, in bytes."""
-    application = planned.application
-    return {
-        "arena_bytes": application.arena_bytes,
-        "separate_arena_bytes": sum(network.program.arena_bytes for network in application.networks),
-        "scratch_bytes": application.scratch_bytes,
-        "weight_bytes": planned.weight_bytes,
-        "separate_weight_bytes": sum(planned.own_weights),
-        "networks": [
-            {
-                "name": placed.program.name,
-                "arena_offset": placed.arena_offset,
-                "arena_bytes": placed.program.arena_bytes,
-                "scratch_bytes": placed.program.scratch_bytes,
-                "weight_bytes": weight_bytes,
-                "phases": len(placed.program.phases) or len(placed.program.steps),
-                "dimensions": dimensions_json(placed.program),
-                "stored_weights": stored_weights_json(network),
-                "conflicts_with": [application.networks[n].program.name for n in sorted(placed.conflicts_with)],
-            }
-            for network, placed, weight_bytes in zip(
-                planned.networks, application.networks, planned.own_weights, strict=True
-            )
-        ],
-    }
-
-
-def stored_weights_json(network: Plan) -> dict[str, Any] | None:
-    """Return what a network's document says of weights in half precision; None without any.
-
-    type, layers, saved_bytes: as in a build's document. measured_error: of the network, of the largest output.
-    """
-    stored = network.precision.get("weights")
-    return None if stored is None else {**stored, "measured_error": network.precision["measured_error"]}
 
 
 def check_memory(file: ApplicationFile, planned: LibraryPlan) -> None:
@@ -173,6 +155,7 @@ def _prepare(
         own = replace(own, depth_first=OFF)
     try:
         made = plan_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
+        made = replace(made, precision={**made.precision, "converted": own.precision})
         without_counts(without_states(made.graph, NO_STATES), NO_COUNTS)
         return made
     except ArenaTooLargeError:
@@ -181,7 +164,11 @@ def _prepare(
         if entry.bounds:
             remedy = "lists of lengths are for libraries of one model: in an application give such an axis one length"
             raise type(error)(f"{entry.shapes_place}: network '{entry.name}': {error}; {remedy}") from error
-        raise type(error)(f"{file.path}: line {entry.line}: network '{entry.name}': {error}") from error
+        raise type(error)(f"{_location(file, entry)}: {error}") from error
+
+
+def _location(file: ApplicationFile, entry: NetworkEntry) -> str:
+    return f"{file.path}: line {entry.line}: network '{entry.name}'"
 
 
 def _prepare_pipelined(
@@ -190,8 +177,9 @@ def _prepare_pipelined(
     """Prepare a network, and cut it into the stages of a pipeline if it has partitions."""
     if entry.partitions or entry.schedules:  # stages run layer by layer, schedules in the given order
         request = replace(request, image_rows=bool(entry.schedules), depth_first="off")
+    request = replace(request, precision=arithmetic_of(entry, request.cores, _location(file, entry)))
     prepared = _prepare(file, entry, request, progress)
-    check_precision(entry, prepared.graph, f"{file.path}: line {entry.line}: network '{entry.name}'")
+    check_precision(entry, prepared.graph, _location(file, entry))
     if entry.schedules:
         prepared = scheduled_model(entry, prepared)
     if not entry.partitions:
@@ -223,8 +211,10 @@ def _by_parts(
     for number, entry in enumerate(file.networks):
         whole = entry.partitions or entry.schedules or entry.bounds or any(number in pair for pair in pairs)
         if not whole and room > 0 and networks[number].program.arena_bytes > room:
+            precision = networks[number].precision.get("converted", F32)
+            own = replace(request, max_arena_bytes=room, precision=precision)
             with contextlib.suppress(ArenaTooLargeError):
-                networks[number] = _prepare(file, entry, replace(request, max_arena_bytes=room), progress)
+                networks[number] = _prepare(file, entry, own, progress)
     return networks
 
 

@@ -18,6 +18,7 @@ _OF_NETWORKS = (
     "phases",
     "dimensions",
     "stored_weights",
+    "conversion",
 )
 
 
@@ -67,6 +68,8 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
     for network in note["networks"]:
         if words := dimensions_words(network.get("dimensions", {})):  # not in a library of an earlier mavcg
             to.print(f"{network['model']}: {words}; its part of the arena is that of the longest")
+        if conversion := network.get("conversion"):
+            to.print(f"{network['model']}: {_conversion_words(conversion)}")
         if stored := network.get("stored_weights"):
             to.print(f"{network['model']}: {_stored_words(stored)}")
         if "pipeline" in network:
@@ -83,6 +86,13 @@ def _stored_words(stored: Mapping[str, Any]) -> str:
     """Return a clause on weights that lie in memory in half precision. stored: of stored_weights_json."""
     words = f"weights of {len(stored['layers'])} layers in {stored['type']}, {stored['saved_bytes']:,} bytes less"
     error = stored["measured_error"]
+    return words if error is None else f"{words}; error {error:.2g} of the largest output"
+
+
+def _conversion_words(conversion: Mapping[str, Any]) -> str:
+    """Return a clause on a network that was converted to half precision. conversion: of conversion_json."""
+    precision, error = conversion["precision"], conversion["measured_error"]
+    words = f"{conversion['layers']} of {conversion['layers_of_floats']} layers in {precision}"
     return words if error is None else f"{words}; error {error:.2g} of the largest output"
 
 

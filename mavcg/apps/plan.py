@@ -10,7 +10,8 @@ from mavcg.apps.derivation import Chromosome, Derivation, Derived, LayerId, all_
 from mavcg.apps.exact_front import FrontPoint, derived_peak, exact_front, front_gap
 from mavcg.apps.joint_arena import JointArena, plan_joint_arena
 from mavcg.apps.library_buffers import memory_json
-from mavcg.apps.library_plan import LibraryPlan, library_json
+from mavcg.apps.library_documents import library_json
+from mavcg.apps.library_plan import LibraryPlan
 from mavcg.apps.schedule_notation import write_schedule
 from mavcg.apps.search import (
     Constraints,

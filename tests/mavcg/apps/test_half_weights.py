@@ -10,7 +10,8 @@ import pytest
 
 from mavcg import load_application
 from mavcg.apps.application_file import read_application_file
-from mavcg.apps.library_plan import library_json, plan_library
+from mavcg.apps.library_documents import library_json
+from mavcg.apps.library_plan import plan_library
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.toolchain.target import host_target
 from tests.mavcg.apps.small_networks import image, write_application
