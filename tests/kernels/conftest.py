@@ -24,6 +24,7 @@ from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import Machine, Packing, Step, View, dense_view
 from mavcg.specs.packed_constant import constant_array
 from mavcg.specs.tile_plan import MacroTile
+from mavcg.toolchain.in_memory import compile_in_memory
 
 Array = NDArray[Any]
 X86_64_V3 = Machine("x86-64-v3", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
@@ -53,23 +54,13 @@ class Compiled:
     def __init__(
         self, steps: Sequence[Step], machine: Machine, macro: MacroTile | None = None, optimised: bool = True
     ) -> None:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
         module = ir.Module("test")
         module.triple = llvm.get_default_triple()
         for spec in dict.fromkeys(step.spec for step in steps):
             emit(module, spec, machine, macro)
         self.text = add_core_attributes(module, machine)
-        parsed = llvm.parse_assembly(self.text)
-        parsed.verify()
-        target_machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3 if optimised else 0, jit=True
-        )
-        if optimised:
-            builder = llvm.create_pass_builder(target_machine, llvm.create_pipeline_tuning_options(speed_level=3))
-            builder.getModulePassManager().run(parsed, builder)
-        self.engine = llvm.create_mcjit_compiler(parsed, target_machine)
-        self.engine.finalize_object()
+        level = 3 if optimised else 0
+        self.engine = compile_in_memory(self.text, machine.llvm_cpu, machine.llvm_features, level, level)
 
     def run(self, step: Step, pointers: Sequence[int], ranges: Sequence[tuple[int, int]]) -> None:
         """Call the step's function on each range, with its scratch."""

@@ -45,25 +45,17 @@ class CompiledLowering:
     def __init__(self, lowering: Lowering, machine: Machine, optimised: bool = True) -> None:
         import llvmlite.binding as llvm
 
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
+        from mavcg.toolchain.in_memory import compile_in_memory
+
         self.lowering, machine = lowering, runnable_machine(machine)
         specs = tuple(dict.fromkeys(stage.spec for stage in lowering.stages))
         self.text = kernel_module(specs, machine, LABEL, host_target())
         for library in foreign_libraries(specs):
             llvm.add_symbol(library.call_symbol, sgemm_address(library))
-        parsed = llvm.parse_assembly(self.text)
-        parsed.verify()
-        target_machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3 if optimised else 0, jit=True
+        level, passes = (3, 2) if optimised else (0, 0)
+        self._engine = compile_in_memory(
+            self.text, machine.llvm_cpu, machine.llvm_features, level, passes, vectorise=False
         )
-        if optimised:
-            options = llvm.create_pipeline_tuning_options(speed_level=2)
-            options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-            builder = llvm.create_pass_builder(target_machine, options)
-            builder.getModulePassManager().run(parsed, builder)
-        self._engine = llvm.create_mcjit_compiler(parsed, target_machine)
-        self._engine.finalize_object()
         self._kernels = [
             self._engine.get_function_address(version_symbol(kernel_name(stage.spec), LABEL))
             for stage in lowering.stages
