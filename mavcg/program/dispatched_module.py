@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.errors import ToolError
+from mavcg.errors import CannotRun, ToolError
 from mavcg.objects.elf import is_aligned
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
 from mavcg.passes.ir.dispatch import (
@@ -128,6 +128,8 @@ class DispatchedModule:
         cold = self.stem.with_name(f"{self.stem.name}.cold.o")
         try:
             self.own.assemble(parts.assembly, cold)
+        except CannotRun:
+            raise
         except ToolError as error:
             raise CannotSeparate(str(error)) from error
         low = next((name for name, align in parts.aligned.items() if not is_aligned(cold, name, align)), None)

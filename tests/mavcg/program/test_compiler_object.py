@@ -247,3 +247,18 @@ def test_a_gcc_that_cannot_be_started_is_not_taken_for_a_clang(
     ended = mavcg("launch", "gcc", "-c", "a.c")
     assert ended.status == 0 and "the compiler's object stays: querying the compiler's macros: gcc" in ended.stderr
     assert not list(notes(here / "a.o"))
+
+
+def test_cold_functions_that_gcc_cannot_be_started_for_are_not_clangs(
+    here: Path, cores: Sequence[str], gcc: object, mavcg: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "mavcg.toml").write_text(f'[build]\nhot = ["hot"]\ncores = ["{cores[0]}", "{cores[1]}"]\n')
+    (here / "a.c").write_text("int hot(const short *a, int n) { int s = 0; while (n--) s += a[n] * a[n]; return s; }\n")
+
+    def refuse(self: object, text: str, out: Path) -> None:
+        raise CannotRun("assembling a.o: gcc cannot be run: Permission denied")
+
+    monkeypatch.setattr("mavcg.program.sources.to_assembly.PlainAssembly.assemble", refuse)
+    ended = mavcg("launch", "gcc", "-c", "a.c")
+    assert ended.status == 0 and "the compiler's object stays: assembling a.o: gcc cannot be run" in ended.stderr
+    assert not list(notes(here / "a.o"))
