@@ -1,4 +1,4 @@
-"""Errors of sums of f16 products against f64: in blocks of 64 terms, in f16 throughout, in f32, and by Winograd's F(m).
+"""Errors of sums of f16 products against f64: in blocks and groups, in f16 throughout, in f32, and by Winograd's F(m).
 
     python -m bench.half_sums
 
@@ -7,14 +7,14 @@ f16 first. The errors are root mean squares over the root mean square of the sum
 timed: the figures are the same on every machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS
+from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS, F16_GROUP_TERMS
 from mavcg.kernels.primitives.winograd.family import pack_winograd
 from mavcg.kernels.primitives.winograd.matrices import Matrix, Operation, operations_of
 from mavcg.kernels.primitives.winograd.tiles import Tiles
@@ -25,16 +25,34 @@ SUMS = 2000
 LENGTHS = (64, 576, 1152, 4608)
 
 
-def half_sums(x: NDArray[np.float16], w: NDArray[np.float16], block: int) -> NDArray[np.float16]:
-    """Return the sum of each row's products, added in f16 within blocks of terms and in f32 across. x, w: [sums,
-    terms]."""
-    total = np.zeros(len(x), np.float32)
+def half_sums(
+    x: NDArray[np.float16], w: NDArray[np.float16], block: int, group: int = F16_GROUP_TERMS
+) -> NDArray[np.float16]:
+    """Return the sum of each row's products: in f16 within blocks of terms, blocks in f16 within groups, groups in f32.
+
+    x, w: [sums, terms]. group: terms of a group, a multiple of those of a block.
+    """
     products = x.astype(np.float64) * w.astype(np.float64)
-    for first in range(0, x.shape[1], block):
-        part = np.zeros(len(x), np.float16)
-        for k in range(first, min(first + block, x.shape[1])):
-            part = (part.astype(np.float64) + products[:, k]).astype(np.float16)  # one rounding: products are exact
-        total += part.astype(np.float32)
+
+    def add(total: Halves, k: int) -> Halves:
+        return (total.astype(np.float64) + products[:, k]).astype(np.float16)  # one rounding: products are exact
+
+    return sums_by_groups(len(x), x.shape[1], block, group, add)
+
+
+def sums_by_groups(
+    shape: int | tuple[int, ...], terms: int, block: int, group: int, add: Callable[[Halves, int], Halves]
+) -> Halves:
+    """Return sums of `terms` terms by blocks and groups. add: returns f16 sums with a term more, by its number."""
+    total = np.zeros(shape, np.float32)
+    for begin in range(0, terms, max(block, group)):
+        end, so_far = min(begin + max(block, group), terms), np.zeros(shape, np.float16)
+        for first in range(begin, end, block):
+            part = np.zeros(shape, np.float16)
+            for k in range(first, min(first + block, end)):
+                part = add(part, k)
+            so_far = so_far + part
+        total += so_far.astype(np.float32)
     return total.astype(np.float16)
 
 
@@ -46,7 +64,8 @@ def relative_errors(terms: int, positive: bool) -> dict[str, float]:
     w = (rng.standard_normal((SUMS, terms)) * np.sqrt(2 / terms)).astype(np.float16)
     exact = np.sum(halves.astype(np.float64) * w.astype(np.float64), axis=1)
     ways = {
-        "blocks of 64": half_sums(halves, w, F16_BLOCK_TERMS),
+        "blocks and groups": half_sums(halves, w, F16_BLOCK_TERMS),
+        "blocks of 64": half_sums(halves, w, F16_BLOCK_TERMS, F16_BLOCK_TERMS),
         "f16 throughout": half_sums(halves, w, terms),
         "f32": exact.astype(np.float32).astype(np.float16),
     }
@@ -57,15 +76,14 @@ def relative_errors(terms: int, positive: bool) -> dict[str, float]:
 
 
 def products_in_blocks(rows: Halves, columns: Halves) -> Halves:
-    """Return rows @ columns [.., t, c] @ [.., c, o], added in f16 within blocks of terms and in f32 across."""
-    total = np.zeros((*rows.shape[:-1], columns.shape[-1]), np.float32)
-    for first in range(0, rows.shape[-1], F16_BLOCK_TERMS):
-        part = np.zeros(total.shape, np.float16)
-        for c in range(first, min(first + F16_BLOCK_TERMS, rows.shape[-1])):
-            terms = rows[..., c, None].astype(np.float64) * columns[..., None, c, :].astype(np.float64)
-            part = (part.astype(np.float64) + terms).astype(np.float16)
-        total += part.astype(np.float32)
-    return total.astype(np.float16)
+    """Return rows @ columns [.., t, c] @ [.., c, o], added in blocks and groups of terms."""
+
+    def add(total: Halves, c: int) -> Halves:
+        terms = rows[..., c, None].astype(np.float64) * columns[..., None, c, :].astype(np.float64)
+        return (total.astype(np.float64) + terms).astype(np.float16)
+
+    shape = (*rows.shape[:-1], columns.shape[-1])
+    return sums_by_groups(shape, rows.shape[-1], F16_BLOCK_TERMS, F16_GROUP_TERMS, add)
 
 
 def times(matrix: Matrix, values: Sequence[Halves]) -> list[Halves]:

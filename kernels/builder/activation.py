@@ -132,18 +132,18 @@ _HALF_UNARY = ("relu", "clip", "neg", "abs", "sqrt", "reciprocal", "floor", "cei
 def activation(
     b: ir.IRBuilder, act: str, act_args: tuple[float, ...], dtype: str = "f32"
 ) -> Callable[[ir.Value], ir.Value]:
-    """Return the emitter of `output` of f32 lanes, for tiles that know nothing of activations."""
+    """Return the emitter of `output`, for tiles that know nothing of activations."""
     return partial(output, b, act, act_args, dtype)
 
 
 def output(b: ir.IRBuilder, act: str, args: Sequence[float], dtype: str, x: Value) -> Value:
-    """Return the activation of f32 lanes as an output of type f32, f16 or bf16, rounded once.
+    """Return the activation of lanes of f32, or of f16, as an output of type f32, f16 or bf16, rounded once.
 
     The choice between x and a bound is the same after the rounding, in half as many vectors of f16.
     """
-    if dtype == "f16" and act in ("relu", "clip"):
+    if dtype == "f16" and act in ("", "relu", "clip"):
         return activate(b, act, args, round_to(b, x, dtype))
-    return round_to(b, activate(b, act, args, x), dtype)
+    return round_to(b, activate(b, act, args, widen_half(b, x)), dtype)
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:

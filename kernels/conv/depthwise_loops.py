@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.activation import output
-from mavcg.kernels.builder.arithmetic import widen_half
+from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     F16,
     F32,
@@ -243,21 +243,20 @@ class _DepthwiseEmitter:
         biases = [f32_splat(0.0, self.lanes)] * len(sides)
         if bias is not None:
             biases = [load_vector(b, address(b, bias, side * F32_BYTES), typ, count, "bias") for side, count in sides]
-        # A sum of f16 is one block: its bias, of f32, is added after it.
+        # A sum of f16 is one block: its bias is added after it, in f16 unless a residual follows.
         in_half = element == F16
         starts = [ir.Constant(with_element(x, F16), [0.0] * self.lanes) for x in biases] if in_half else biases
         acc: Values = tuple(start for start in starts for _ in range(pixels))
         counts = tuple(count for _, count in sides)
         acc = self.window.sums(b, (x, weights), (pixels, self.lanes), counts, acc)
+        added_biases = [round_to(b, x, "f16") for x in biases] if in_half and residual is None else biases
         for p in range(pixels):
             for v, (side, count) in enumerate(sides):
                 value = acc[v * pixels + p]
-                if in_half:
-                    value = (
-                        b.fadd(widen_half(b, value), biases[v], name="sum")
-                        if bias is not None
-                        else widen_half(b, value)
-                    )
+                if residual is not None:
+                    value = widen_half(b, value)
+                if in_half and bias is not None:
+                    value = b.fadd(value, added_biases[v], name="sum")
                 if residual is not None and spec.residual is not None:
                     pointer = address(b, residual, (p * spec.residual.strides[2] + side) * self.item)
                     added = load_vector(b, pointer, ir.VectorType(element, self.lanes), count, "residual")

@@ -1,8 +1,9 @@
 """The parts of a register tile of floats: its prologue and epilogue, and the three callables of its products.
 
 The prologue is the bias, or partial sums; the epilogue is the residual, the activation, the store. Inputs are read in
-place, weights are packed or not. Prologue and epilogue compute in f32 whatever the type of the products: f16 and bf16
-operands are widened, and a result is rounded once, at its store. Products of bf16 are those of their widened factors.
+place, weights are packed or not. Prologue and epilogue compute in f32, and a result is rounded once, at its store; f16
+and bf16 operands are widened. But where a sum is f16, the bias is rounded and added in f16, unless a residual follows.
+Products of bf16 are those of their widened factors.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,8 +14,8 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.builder.arithmetic import half_of_pairs, widen_bf16, widen_half
-from mavcg.kernels.builder.emit import BF16, F32, I32, TYPES, Values, address, const, fma
+from mavcg.kernels.builder.arithmetic import half_of_pairs, round_to, widen_bf16, widen_half
+from mavcg.kernels.builder.emit import BF16, F16, F32, I32, TYPES, Values, address, const, fma, lanes_and_element
 from mavcg.kernels.builder.lanes import broadcast_lane, f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, prefetch
 from mavcg.kernels.builder.run_numbers import fixed_number, offset_pointer
@@ -137,7 +138,7 @@ class FloatProducts:
 
 @dataclass(frozen=True)
 class Ends:
-    """Emitter of a register tile's prologue and epilogue. The tile's sums are one list of f32, by pixel, then vector.
+    """Emitter of a register tile's prologue and epilogue. The tile's sums are one list, by pixel, then vector.
 
     used: lanes of each vector that are output channels. counts: lanes of each vector that are computed. lanes: lanes of
     a whole vector. dtype: of residual and output, "f32", "f16" or "bf16"; the bias is f32.
@@ -164,6 +165,26 @@ class Ends:
         """Return the initial sums of the tile: the bias."""
         vectors = [self.bias(v) for v in range(self.tile.vectors)]
         return tuple(vectors[v] for _, v in self.positions())
+
+    def zeros(self) -> Values:
+        """Return zeros of the output's type for each sum."""
+        return tuple(
+            ir.Constant(ir.VectorType(TYPES[self.dtype], self.counts[v]), [0.0] * self.counts[v])
+            for _, v in self.positions()
+        )
+
+    def with_bias(self, sums: Values) -> Values:
+        """Return sums of f16 or f32 with the bias: in f16 if they are, unless a residual follows."""
+        if self.at.bias is None:
+            return sums
+        if self.at.residual is not None:
+            sums = tuple(widen_half(self.b, value) for value in sums)
+        vectors = [self.bias(v) for v in range(self.tile.vectors)]
+        if lanes_and_element(sums[0].type)[1] == F16:
+            vectors = [round_to(self.b, bias, self.dtype) for bias in vectors]
+        return tuple(
+            self.b.fadd(value, vectors[v], name="biased") for (_, v), value in zip(self.positions(), sums, strict=True)
+        )
 
     def bias(self, vector: int) -> Value:
         """Return the biases of a vector of channels; zeros without a bias."""
@@ -205,7 +226,7 @@ class Ends:
             store_vector(self.b, value, self.out(p, v), self.used[v])
 
     def finish(self, results: Iterable[Value], activate: Callable[[Value], Value]) -> None:
-        """Add the residual, apply the activation, and store. activate: f32 lanes -> lanes of the output."""
+        """Add the residual, apply the activation, and store. activate: lanes of a sum -> lanes of the output."""
         b, at = self.b, self.at
         for (p, v), value in zip(self.positions(), results, strict=True):
             if at.residual is not None:
@@ -214,5 +235,5 @@ class Ends:
                 )
                 typ = ir.VectorType(TYPES[self.dtype], self.counts[v])
                 residual = widen_half(b, load_vector(b, pointer, typ, self.used[v], "residual"))
-                value = b.fadd(value, residual, name="with_residual")
+                value = b.fadd(widen_half(b, value), residual, name="with_residual")
             store_vector(b, activate(value), self.out(p, v), self.used[v])

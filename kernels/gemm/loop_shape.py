@@ -9,9 +9,10 @@ from mavcg.specs.kernel import Machine
 
 LONG_RUN = 64  # terms of a run from which on iterations have more terms
 AVX512_BYTES = 64  # size of a vector register
-# Terms that are added in f16. Each addition rounds by at most 2^-11 of the sum so far, 64 of them by some 2^-8 if
-# roundings are independent. Longer sums are cut into blocks of at most so many terms, which are added in f32.
-F16_BLOCK_TERMS = 64
+# Terms that are added in f16 one by one. Each addition rounds by at most 2^-11 of the sum so far, 64 of them by some
+# 2^-8 if roundings are independent. Longer sums are cut into blocks of at most so many terms. Blocks of a group are
+# added in f16: 16 additions more, which add an eighth of the error of the blocks' terms. Groups are added in f32.
+F16_BLOCK_TERMS, F16_GROUP_TERMS = 64, 1024
 
 
 def lanes_f32(machine: Machine) -> int:

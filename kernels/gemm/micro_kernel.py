@@ -5,10 +5,10 @@ tile, so that all tilings give the same bits. Method: Goto and van de Geijn, "An
 Multiplication".
 
 A long f32 sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms; their
-partial sums lie in the output. f16 terms are added in f16 within short blocks, and the blocks in f32
-(sum_blocks.py), in registers: f16 outputs hold no partial sums. bf16 terms are widened to f32 and added as f32 are,
-without blocks, or multiplied in pairs (pair_products.py); by matrices and by blocks they are added from 0 on, and the
-bias to their sum (matrix_products.py, tile_products.py).
+partial sums lie in the output. f16 terms are added in f16 within short blocks, these within groups, and groups in f32
+(sum_blocks.py), and the bias to their sum; f16 outputs hold no partial sums. bf16 terms are widened to f32 and added as
+f32 are, without blocks, or multiplied in pairs (pair_products.py); by matrices and by blocks they are added from 0 on,
+and the bias to their sum (matrix_products.py, tile_products.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -19,15 +19,14 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.builder.arithmetic import widen_half
-from mavcg.kernels.builder.emit import F16, Values, address, const, note_tile, scale_index, with_element
+from mavcg.kernels.builder.emit import Values, address, const, note_tile, scale_index
 from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, prefetch, term_address, window_loops
 from mavcg.kernels.gemm.float_tile import Ends, FloatProducts
 from mavcg.kernels.gemm.loop_shape import lane_counts, unroll_factor, vector_lanes
 from mavcg.kernels.gemm.matrix_products import MatrixProducts
 from mavcg.kernels.gemm.pair_products import PairProducts
 from mavcg.kernels.gemm.product_types import BF16_MATRIX, BF16_PAIRS, in_blocks, tensor_type
-from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
+from mavcg.kernels.gemm.sum_blocks import SumBlock, half_sums
 from mavcg.kernels.gemm.tile import Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.gemm.tile_products import BlockProducts, TileProducts, block_products
 from mavcg.specs.kernel import Machine
@@ -67,6 +66,9 @@ def emit_tile(
         products = FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
     micro = _MicroKernel(b, machine, weights, tile, at, products, total)
     ends.prefetch_residual(machine.arch == "x86_64")
+    if dtype == "f16":
+        ends.finish(ends.with_bias(micro.half_sums(total, ends.zeros())), activate)
+        return
     if part is None:
         ends.finish(micro.sums(total, ends.start()), activate)
         return
@@ -103,21 +105,20 @@ class _MicroKernel:
 
     def sums(self, total: Sum, start: Values) -> Iterable[Value]:
         """Emit the loops over all terms and return the sums, some of them emitted one by one."""
-        if self.weights.dtype == "f16":
-            return fold_blocks(self.b, total, half_cut(total), start, self.add_half_block)
         first = SumPosition(self.at.inputs, const(0))
         if isinstance(self.products, FloatProducts | PairProducts):
             return self.loops(total, first, start)
         sums = self.products.by_pixel(self.loops(total, first, self.products.begin()))
         return (self.b.fadd(bias, more, name="sum") for bias, more in zip(start, sums, strict=True))
 
-    def add_half_block(self, block: SumBlock, sums: Values) -> Values:
-        """Emit a block's sums in f16, and their addition to the f32 sums of the blocks before."""
-        b = self.b
-        first = SumPosition(address(b, self.at.inputs, block.in_bytes, "block"), block.first_term)
-        zeros = tuple(ir.Constant(with_element(total, F16), [0.0] * total.type.count) for total in sums)
-        added = self.loops(block.total, first, zeros)
-        return tuple(b.fadd(total, widen_half(b, half), name="sum") for total, half in zip(sums, added, strict=True))
+    def half_sums(self, total: Sum, zeros: Values) -> Values:
+        """Emit the loops over all terms of f16, and return the sums, f16 or f32, without a bias."""
+
+        def add_block(block: SumBlock) -> Values:
+            inputs = address(self.b, self.at.inputs, block.in_bytes, "block")
+            return self.loops(block.total, SumPosition(inputs, block.first_term), zeros)
+
+        return half_sums(self.b, total, zeros, add_block)
 
     def loops(self, total: Sum, first: SumPosition, start: Values) -> Values:
         """Emit the loops over neighbouring terms, added to `start`."""

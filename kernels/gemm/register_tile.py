@@ -15,6 +15,7 @@ from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
 from mavcg.kernels.gemm.loop_shape import (
     AVX512_BYTES,
     F16_BLOCK_TERMS,
+    F16_GROUP_TERMS,
     F16_TERMS_IN_ORDER,
     QUAD,
     keeps_inputs,
@@ -98,14 +99,14 @@ def _uses_tiles(machine: Machine, dtype: str) -> bool:
 MOST_F16_PIXELS = 12
 # Registers by which an in-order core's f16 loop is scheduled at one multiply-add a cycle, beside accumulators, inputs
 # and the weights of all terms of an iteration: by the model of a Cortex-A55, 10x1 and 6x2 (pixels x vectors) take one
-# cycle each, 8x2 and 12x1 take 1.25 and 1.06. With the f32 sums of blocks in registers 7x1 takes 1, 8x1 1.25.
-F16_SPARE_IN_ORDER, F16_SPARE_BESIDE_SUMS = 6, 3
+# cycle each, 8x2 and 12x1 take 1.25 and 1.06. Fewer are free beside the f16 sums of the blocks before.
+F16_SPARE_IN_ORDER, F16_SPARE_BESIDE_SUMS = 6, 6
 
 
 def most_pixels(machine: Machine, vectors: int, dtype: str = "f32", terms: int = 0) -> int:
     """Return the largest MR whose accumulators, weights and inputs fit the registers; terms: of a sum, if known.
 
-    On in-order cores the f32 sums of a long f16 sum's blocks fit, too.
+    On in-order cores the sums of a long f16 sum's blocks before fit, too.
     """
     if _uses_tiles(machine, dtype):
         return MOST_TILED_PIXELS if vectors <= TILED_VECTORS else TILED_ROWS
@@ -115,10 +116,11 @@ def most_pixels(machine: Machine, vectors: int, dtype: str = "f32", terms: int =
         return max(1, 2 * ((machine.vector_registers - SPARE_OF_LLVM - 2 * vectors) // (2 * vectors + 1)))
     free = machine.vector_registers - vectors
     if machine.arch == "aarch64" and machine.in_order and dtype == "f16":
+        free = machine.vector_registers - F16_TERMS_IN_ORDER * vectors
         if terms > F16_BLOCK_TERMS:
-            return max(1, (free - F16_SPARE_BESIDE_SUMS) // (3 * vectors + 1))
-        free = machine.vector_registers - F16_TERMS_IN_ORDER * vectors - F16_SPARE_IN_ORDER
-        return max(1, free // (vectors + 1))
+            per_pixel = (4 if terms > F16_GROUP_TERMS else 2) * vectors + 1
+            return max(1, (free - F16_SPARE_BESIDE_SUMS) // per_pixel)
+        return max(1, (free - F16_SPARE_IN_ORDER) // (vectors + 1))
     if machine.arch == "aarch64":
         free -= SPARE_REGISTERS
     elif machine.vector_registers > 16:
@@ -191,9 +193,9 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
     bf16 are widened to f32 first: on x86 weights by two instructions and inputs, in pairs in all lanes, by one; on
     AArch64 a vector of either by one. A term of products of pairs is two bf16; without the instruction both halves of
     weights and inputs are widened, by an instruction each. A term of products of matrices is four bf16, whose pairs of
-    pixels take a load each and an instruction for both. A block of f16 terms ends with its sums' widening to f32 and
-    addition. The f32 sums of all blocks that find no register during a block are loaded and stored then; a store counts
-    as a load.
+    pixels take a load each and an instruction for both. A block of f16 terms ends with an addition to the sums so far,
+    a group of them with its widening to f32 and an addition. Sums so far that find no register during a block are
+    loaded and stored then; a store counts as a load.
     """
     if dtype == BF16_MATRIX:
         pairs = -(-pixels // 2)
@@ -208,9 +210,13 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
         products += 2 * vectors + pixels if machine.arch == "x86_64" else vectors + pixels / QUAD
     if dtype == "f16" and terms > F16_BLOCK_TERMS:
         spare = F16_SPARE_BESIDE_SUMS if machine.in_order else SPARE_REGISTERS
-        missing = 3 * pixels * vectors + vectors + pixels + spare - machine.vector_registers
-        loads += 2 * min(2 * pixels * vectors, max(0, missing)) / F16_BLOCK_TERMS
-        products += 4 * pixels * vectors / F16_BLOCK_TERMS
+        sums = pixels * vectors
+        missing = 2 * sums + vectors + pixels + spare - machine.vector_registers
+        loads += 2 * min(sums, max(0, missing)) / F16_BLOCK_TERMS
+        products += sums / F16_BLOCK_TERMS
+        if terms > F16_GROUP_TERMS:
+            loads += 4 * sums / F16_GROUP_TERMS
+            products += 4 * sums / F16_GROUP_TERMS
     return products, loads
 
 

@@ -1,8 +1,8 @@
 """Blocks of neighbouring terms of a sum, which are computed one after the other, in the order of the terms.
 
 f32 sums are cut where a macro-tile says so (KC blocking): the partial sums lie in the output, and all cuts give the
-same bits. f16 sums are cut where their loops say so (half_cut), as the cut decides the roundings: products are added in
-f16 within a block, the blocks' sums in f32.
+same bits. f16 sums are cut where their loops say so (group_cut, half_cut), as the cuts decide the roundings: products
+are added in f16 within a block, blocks in f16 within a group, groups in f32.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,10 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import Values, const, for_range, scale_index
+from mavcg.kernels.builder.arithmetic import widen_half
+from mavcg.kernels.builder.emit import F32, Values, const, for_range, scale_index, with_element
 from mavcg.kernels.builder.run_numbers import times
-from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS, F16_TERMS
+from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS, F16_GROUP_TERMS, F16_TERMS
 from mavcg.kernels.gemm.tile import Part, Sum
 
 Value: TypeAlias = ir.Value
@@ -60,6 +61,20 @@ def half_cut(total: Sum) -> SumCut | None:
     number, iterations = cut
     count, inside = total.levels[number][0], Sum(total.levels[number + 1 :]).length
     even = [n for n in range(iterations, iterations // 2, -1) if count % n == 0 and n * inside % F16_TERMS == 0]
+    return number, even[0] if even else iterations
+
+
+def group_cut(total: Sum) -> SumCut | None:
+    """Return where an f16 sum is cut into groups of blocks; None where it is one group.
+
+    Equal groups are taken where there are any of more terms than a block's.
+    """
+    cut = cut_at(total, F16_GROUP_TERMS)
+    if cut is None:
+        return None
+    number, iterations = cut
+    count, inside = total.levels[number][0], Sum(total.levels[number + 1 :]).length
+    even = [n for n in range(iterations, 0, -1) if count % n == 0 and n * inside > F16_BLOCK_TERMS]
     return number, even[0] if even else iterations
 
 
@@ -125,3 +140,32 @@ def fold_blocks(
         return block(const(whole), count - whole, carried) if count > whole else carried
 
     return nest(0, const(0), const(0), start)
+
+
+def half_sums(b: ir.IRBuilder, total: Sum, zeros: Values, add_block: Callable[[SumBlock], Values]) -> Values:
+    """Emit f16 sums by blocks and groups; return them as f16 where they are one group, else as f32.
+
+    zeros: of each f16 sum. add_block: emits a block's sums, from 0 on.
+    """
+
+    def add_group(group: SumBlock) -> Values:
+        cut = half_cut(group.total)
+        if cut is None:
+            return add_block(group)
+
+        def block(inner: SumBlock, so_far: Values) -> Values:
+            in_bytes = b.add(group.in_bytes, inner.in_bytes)
+            added = add_block(replace(inner, in_bytes=in_bytes, first_term=b.add(group.first_term, inner.first_term)))
+            return tuple(b.fadd(value, more, name="sum") for value, more in zip(so_far, added, strict=True))
+
+        return fold_blocks(b, group.total, cut, zeros, block)
+
+    def group(block: SumBlock, so_far: Values) -> Values:
+        added = (widen_half(b, more) for more in add_group(block))
+        return tuple(b.fadd(value, more, name="total") for value, more in zip(so_far, added, strict=True))
+
+    cut = group_cut(total)
+    if cut is None:
+        return add_group(SumBlock(total, const(0), const(0), None))
+    wide = tuple(ir.Constant(with_element(zero, F32), [0.0] * zero.type.count) for zero in zeros)
+    return fold_blocks(b, total, cut, wide, group)

@@ -1,4 +1,4 @@
-"""Evaluation of a graph of f16 or bf16 with the roundings of its kernels: sums of f16 in blocks, added in f32.
+"""Evaluation of a graph of f16 or bf16 with the roundings of its kernels: sums of f16 in blocks and groups of blocks.
 
 The kernels' sums of a block may be in another order, or in several chains: this gives the size of errors, not the bits.
 """
@@ -12,7 +12,7 @@ from mavcg.reference.elementwise import apply_activation
 from mavcg.reference.evaluate import evaluate
 from mavcg.reference.spatial import taps
 
-BLOCK = 64  # terms that are added in f16
+BLOCK, GROUP = 64, 1024  # terms that are added in f16 one by one; of the blocks that are added in f16
 MOST_MACS = 1 << 29  # of a graph whose sums are rounded term by term, some seconds; sums of a larger one are exact
 _CHUNK = 1 << 18  # elements of sums at a time, which stay in a cache
 _SPLITTER = np.float32(8193)  # 2^13 + 1 leaves 11 bits of a product; Dekker, "A Floating-Point Technique" (1971)
@@ -25,7 +25,7 @@ def round_to_half(x: Array) -> Array:
 
 
 def sums_in_blocks(rows: Array, columns: Array) -> Array:
-    """Return rows @ columns with the sums of each BLOCK of terms in f16, and blocks added in f32.
+    """Return rows @ columns with the sums of each BLOCK of terms in f16, of blocks in f16 within a GROUP, then in f32.
 
     rows: [m, k] f16. columns: [k, n] f16. Returns: [m, n] f32.
     """
@@ -34,11 +34,14 @@ def sums_in_blocks(rows: Array, columns: Array) -> Array:
     step = max(1, _CHUNK // max(1, w.shape[1]))
     for first in range(0, x.shape[0], step):
         some = x[first : first + step]
-        for block in range(0, w.shape[0], BLOCK):
-            acc = np.zeros((some.shape[0], w.shape[1]), np.float32)
-            for k in range(block, min(block + BLOCK, w.shape[0])):
-                acc = round_to_half(acc + some[:, k, None] * w[k])
-            total[first : first + step] += acc
+        for group in range(0, w.shape[0], GROUP):
+            blocks = np.zeros((some.shape[0], w.shape[1]), np.float32)
+            for block in range(group, min(group + GROUP, w.shape[0]), BLOCK):
+                acc = np.zeros(blocks.shape, np.float32)
+                for k in range(block, min(block + BLOCK, w.shape[0])):
+                    acc = round_to_half(acc + some[:, k, None] * w[k])
+                blocks = round_to_half(blocks + acc)
+            total[first : first + step] += blocks
     return total
 
 

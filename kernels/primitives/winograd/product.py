@@ -12,16 +12,16 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.arithmetic import round_to, widen_half
+from mavcg.kernels.builder.arithmetic import round_to
 from mavcg.kernels.builder.emit import I8, Values, address, const, note_tile, prefetch_line, repeat, scale_index
-from mavcg.kernels.builder.lanes import f32_splat, store_vector
+from mavcg.kernels.builder.lanes import store_vector
 from mavcg.kernels.builder.nest_loops import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
 from mavcg.kernels.builder.tiles import repeat_tiles, whole_and_rest
 from mavcg.kernels.gemm.float_tile import FloatProducts, FloatTerm
 from mavcg.kernels.gemm.loop_shape import unroll_factor
 from mavcg.kernels.gemm.register_tile import RegisterTiling, choose, most_pixels, tiling_of
-from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
+from mavcg.kernels.gemm.sum_blocks import SumBlock, half_sums
 from mavcg.kernels.gemm.tile import Sum, WeightLayout
 from mavcg.kernels.primitives.winograd.planes import Planes
 from mavcg.kernels.primitives.winograd.tiles import Tiles
@@ -147,7 +147,7 @@ class WinogradProduct:
         return b.add(start, scale_index(b, b.sub(end, first), mr))
 
     def tile(self, mr: int, vectors: int, at: ProductPointers) -> None:
-        """Emit one register tile. f16 sums are cut into blocks of terms (sum_blocks.py) and rounded once more."""
+        """Emit one register tile. f16 sums are cut into blocks of terms (sum_blocks.py)."""
         b, tiles, lanes, item = self.b, self.tiles, self.lanes, self.tiles.item_bytes
         weights = WeightLayout(tiles.lanes * item, item, tiles.panel_bytes, tiles.lanes, True, dtype=tiles.dtype)
         pixels, counts = tuple(p * self.inputs.pitch for p in range(mr)), (lanes,) * vectors
@@ -156,18 +156,14 @@ class WinogradProduct:
         total = Sum((*taps, (tiles.in_ch, item)))
         zero = ir.Constant(ir.VectorType(products.typ, lanes), [0.0] * lanes)
         zeros = (zero,) * (mr * vectors)
-        cut = half_cut(total) if tiles.dtype == "f16" else None
 
-        def add_block(block: SumBlock, so_far: Values) -> Values:
-            added = self.block(products, self.after(at, block.in_bytes, block.first_term), block.total, zeros)
-            return tuple(
-                b.fadd(value, widen_half(b, half), name="sum") for value, half in zip(so_far, added, strict=True)
-            )
+        def add_block(block: SumBlock) -> Values:
+            return self.block(products, self.after(at, block.in_bytes, block.first_term), block.total, zeros)
 
-        if cut is None:
-            sums = self.block(products, at, total, zeros)
+        if tiles.dtype == "f16":
+            sums = half_sums(b, total, zeros, add_block)
         else:
-            sums = fold_blocks(b, total, cut, (f32_splat(0.0, lanes),) * (mr * vectors), add_block)
+            sums = self.block(products, at, total, zeros)
         for p in range(mr):
             for v in range(vectors):
                 pointer = address(b, at.sums, p * self.sums.pitch + v * lanes * item)

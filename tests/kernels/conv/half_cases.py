@@ -36,6 +36,7 @@ CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((27, 150), (150, 17), {"computed": True, "residual": True, "act": "relu"}),
     ((9, 70), (30, 70), {"computed": True, "transpose_b": True}),
     ((9, 70), (70, 30), {"act": "tanh"}),
+    ((1, 1, 3, 1100), (9, 1, 1, 1100), {"act": "relu"}),
 )
 TRANSPOSED: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 4, 5, 40), (19, 3, 3, 40), {"stride": (2, 2), "pads": (1, 1, 1, 1), "act": "relu"}),

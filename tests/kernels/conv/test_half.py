@@ -1,7 +1,8 @@
 """f16 convolutions and matrix products: the bits of their definition, and the error of that.
 
 The definition is in NumPy: products are added in f16 in the order of the terms, each rounded once, within blocks of at
-most 64 terms; blocks, bias and residual are added in f32.
+most 64 terms, and blocks in f16 within groups of at most 1024. Groups are added in f32, and then bias and residual; to
+a single group without a residual the bias, rounded, is added in f16.
 """
 
 import re
@@ -17,7 +18,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
-from mavcg.kernels.gemm.sum_blocks import half_cut
+from mavcg.kernels.gemm.sum_blocks import SumCut, group_cut, half_cut
 from mavcg.kernels.gemm.tile import Sum
 from mavcg.kernels.registry import single_inputs
 from mavcg.reference import evaluate
@@ -35,18 +36,23 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Array]]
     return {machine.name: run_emulated(nodes, machine, folder / machine.name) for machine in (LITTLE, BIG)}
 
 
-def blocks_of(node: EmulatedNode, terms: int) -> list[int]:
-    """The lengths of the blocks of a sum."""
+def parts_of(total: Sum, cut: SumCut | None) -> list[Sum]:
+    """The parts of a sum, in order."""
+    if cut is None:
+        return [total]
+    number, iterations = cut
+    (count, step), inside = total.levels[number], total.levels[number + 1 :]
+    outer = Sum(total.levels[:number]).length
+    whole, rest = divmod(count, iterations)
+    return [Sum(((n, step), *inside)) for n in [iterations] * whole + [rest] * bool(rest)] * outer
+
+
+def groups_of(node: EmulatedNode, terms: int) -> list[list[int]]:
+    """The lengths of the blocks of each group of a sum."""
     spec = node.steps[-1].spec
     total = conv_sum(spec) if isinstance(spec, Conv2d) else Sum(((terms, 2),))
-    cut = half_cut(total)
-    if cut is None:
-        return [terms]
-    number, iterations = cut
-    inside = Sum(total.levels[number + 1 :]).length
-    count, outer = total.levels[number][0], Sum(total.levels[:number]).length
-    whole, rest = divmod(count, iterations)
-    return ([iterations * inside] * whole + [rest * inside] * bool(rest)) * outer
+    groups = parts_of(total, group_cut(total))
+    return [[block.length for block in parts_of(group, half_cut(group))] for group in groups]
 
 
 def defined(node: EmulatedNode, inputs: list[Array | None]) -> Array:
@@ -55,17 +61,25 @@ def defined(node: EmulatedNode, inputs: list[Array | None]) -> Array:
     assert x is not None and w is not None
     left, right = (side.astype(np.float64) for side in terms_of(node, x, w))
     shape = node.graph.shape(node.output)
-    total = np.zeros(shape, np.float32) + (0 if bias is None else bias)
-    k = 0
-    for length in blocks_of(node, left.shape[-1]):
-        block = np.zeros(shape, np.float16)
-        for _ in range(length):
-            # Exact in f64: products of f16 have 22 bits.
-            block = (block.astype(np.float64) + left[..., k] * right[..., k]).astype(np.float16)
-            k += 1
-        total = total + block.astype(np.float32)
+    total: Array = np.zeros(shape, np.float32)
+    k, groups = 0, groups_of(node, left.shape[-1])
+    for blocks in groups:
+        group: Array = np.zeros(shape, np.float16)
+        for length in blocks:
+            block: Array = np.zeros(shape, np.float16)
+            for _ in range(length):
+                # Exact in f64: products of f16 have 22 bits.
+                block = (block.astype(np.float64) + left[..., k] * right[..., k]).astype(np.float16)
+                k += 1
+            group = group + block
+        total = total + group.astype(np.float32)
     assert k == left.shape[-1]
-    total = total + (0 if residual is None else residual.astype(np.float32))
+    if len(groups) == 1 and residual is None:
+        total = total.astype(np.float16) + (np.float16(0) if bias is None else bias.astype(np.float16))
+        assert total.dtype == np.float16
+    else:
+        total = total + (np.float32(0) if bias is None else bias)
+        total = total + (np.float32(0) if residual is None else residual.astype(np.float32))
     return np.asarray(total, np.float32)
 
 
@@ -90,7 +104,8 @@ def test_products_are_near_the_exact_ones(computed: dict[str, list[Array]], numb
     (exact,) = evaluate(of_graph, inputs, wide=True)
     sizes = [None if value is None else np.abs(value) for value in inputs]
     (bound,) = evaluate(of_graph.with_attrs(act="", act_args=()), sizes, wide=True)
-    most = max(blocks_of(node, terms_of(node, inputs[0], inputs[1])[0].shape[-1]))  # type: ignore[arg-type]
+    groups = groups_of(node, terms_of(node, inputs[0], inputs[1])[0].shape[-1])  # type: ignore[arg-type]
+    most = max(max(blocks) + len(blocks) for blocks in groups)
     error = np.abs(computed["little"][number].astype(np.float64) - exact)
     assert np.all(error <= (most + 2) * 2.0**-11 * bound + 1e-3)
     # Roundings are as often up as down.
@@ -123,6 +138,15 @@ def test_blocks_of_terms_cover_a_sum_and_are_short(height: int, width: int, chan
     assert 1 <= iterations < total.levels[number][0] and iterations * inside <= 64
     # Longer blocks would not do.
     assert inside * total.levels[number][0] > 64
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 2100), st.sampled_from([1, 2]))
+def test_groups_of_blocks_cover_a_sum(height: int, width: int, channels: int, apart: int) -> None:
+    """apart: the distance between runs of channels, 1 where they continue each other."""
+    total = Sum(((height, 1 << 20), (width, apart * channels * 2), (channels, 2)))
+    groups = parts_of(total, group_cut(total))
+    assert sum(group.length for group in groups) == total.length and max(group.length for group in groups) <= 1024
+    assert len(groups) == 1 or total.length > 1024
 
 
 @pytest.mark.parametrize("number", [0, 3, 5, 7, 9, 13])

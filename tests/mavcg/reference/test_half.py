@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.reference import half, run
-from mavcg.reference.half import BLOCK, round_to_half, run_half, sums_in_blocks
+from mavcg.reference.half import BLOCK, GROUP, round_to_half, run_half, sums_in_blocks
 
 Array = NDArray[Any]
 
@@ -27,17 +27,19 @@ def test_rounding_is_that_of_a_conversion(seed: int) -> None:
     np.testing.assert_array_equal(round_to_half(x), x.astype(np.float16).astype(np.float32))
 
 
-@pytest.mark.parametrize("terms", [1, 5, BLOCK, BLOCK + 1, 3 * BLOCK - 1])
-def test_sums_are_rounded_within_a_block_only(terms: int) -> None:
+@pytest.mark.parametrize("terms", [1, 5, BLOCK, BLOCK + 1, 3 * BLOCK - 1, GROUP + BLOCK + 1])
+def test_sums_are_rounded_within_blocks_and_groups(terms: int) -> None:
     rows, columns = noise(3, terms), noise(terms, 2, seed=1)
     wanted = np.zeros((3, 2), np.float32)
-    for block in range(0, terms, BLOCK):
-        acc = np.zeros((3, 2), np.float16)
-        for k in range(block, min(block + BLOCK, terms)):
-            acc = (acc.astype(np.float32) + rows[:, k, None].astype(np.float32) * columns[k].astype(np.float32)).astype(
-                np.float16
-            )
-        wanted += acc
+    for group in range(0, terms, GROUP):
+        so_far = np.zeros((3, 2), np.float16)
+        for block in range(group, min(group + GROUP, terms), BLOCK):
+            acc = np.zeros((3, 2), np.float16)
+            for k in range(block, min(block + BLOCK, terms)):
+                products = rows[:, k, None].astype(np.float32) * columns[k].astype(np.float32)
+                acc = (acc.astype(np.float32) + products).astype(np.float16)
+            so_far = so_far + acc
+        wanted += so_far
     np.testing.assert_allclose(sums_in_blocks(rows, columns), wanted, atol=1e-3)  # subnormal numbers differ
 
 
