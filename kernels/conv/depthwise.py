@@ -146,8 +146,8 @@ MOST_TAPS = 49  # larger filters are computed by conv2d's loops
 # Output rows of a block per input row that two neighbouring blocks share: half of the input is read twice. More rows
 # are not faster on a Zen 3.
 ROWS_PER_SHARED = 2
-# Up to this number of channels a tile's input is one contiguous run, which the hardware prefetches; computing row by
-# row without software prefetches is then 10 percent faster.
+# Up to this number of channels a tile's input is one contiguous run, which x86 cores prefetch; computing row by row
+# without software prefetches is then 10 percent faster there.
 FEW_CHANNELS = 64
 # (bytes of a way, number of ways) of the level-1 data cache. x86 cores index it by the offset within a page, so that
 # the lookup overlaps with address translation: a way has the size of a page, and there are at least eight ways. Arm's
@@ -203,13 +203,21 @@ class Depthwise(RowProducts):
 
     @property
     def few(self) -> bool:
-        """True if channels are so few that rows are computed one by one."""
+        """True if channels are so few that x86 cores compute rows one by one."""
         return self.out.shape[3] <= FEW_CHANNELS
 
     @property
     def shared_rows(self) -> int:
         """Output rows of a call below which more of the input is read twice than once."""
         return 1 if self.few else max(1, (self.kernel[0] - 1) * self.dilation[0])
+
+
+def by_rows(spec: Depthwise, machine: Machine) -> bool:
+    """Return True if all channels of a row are computed before the next row, False for one line of channels at a time.
+
+    Lines of channels are computed with prefetches of the next line's inputs, which Arm cores do not foresee.
+    """
+    return (spec.few and machine.arch == "x86_64") or is_crowded(spec, machine)
 
 
 def is_crowded(spec: Depthwise, machine: Machine) -> bool:

@@ -26,7 +26,7 @@ from mavcg.kernels.builder.lanes import f32_splat, load_vector, store_vector
 from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.run_numbers import Number, load_numbers, multiple, one_less, times
 from mavcg.kernels.builder.tiles import repeat_tiles, row_blocks, row_pixel_tiles, row_tiles, whole_and_rest
-from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch_offsets, tile_of
+from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, by_rows, prefetch_offsets, tile_of
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.gemm.tile import F32_BYTES
@@ -82,9 +82,7 @@ class _DepthwiseEmitter:
         self.residual = numbers.operand(3 + spec.bias, "residual") if spec.residual else None
         pixels, self.vectors = tile_of(spec, machine)
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
-        self.by_rows = spec.few or is_crowded(spec, machine)
-        # Only x86 was measured; on an in-order core every prefetch takes an issue slot.
-        self.prefetches = machine.arch == "x86_64" and not self.by_rows
+        self.by_rows = by_rows(spec, machine)
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
@@ -146,7 +144,7 @@ class _DepthwiseEmitter:
         def unit(channel: Value, count: int) -> None:
             at = self.advance(first, channel)
             ahead = None
-            if self.prefetches:
+            if not self.by_rows:
                 # After the last line of channels the next unit is the next tile's first line.
                 next_line = self.advance(first, b.add(channel, const(self.line_channels)))
                 more = b.icmp_signed("<", b.add(channel, const(self.line_channels)), const(channels))

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.depthwise import Depthwise, is_crowded, reads_whole_lines, tile_of
+from mavcg.kernels.conv.depthwise_loops import emit_depthwise
 from mavcg.kernels.gemm.tile import LINE_CHANNELS, pack_depthwise
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
@@ -227,6 +229,16 @@ def test_a_tile_has_whole_lines_where_rows_of_pixels_fall_into_the_same_sets(
     x, out = (dense_view(TensorType("f32", (1, n, n, channels))) for n in (side + 4, side))
     spec = Depthwise(x, out, None, (5, 5), (1, 1), (1, 1), False, "none", ())
     assert reads_whole_lines(spec, LITTLE) == expected
+
+
+@pytest.mark.parametrize(
+    ("channels", "machine", "expected"),
+    [(64, X86, False), (128, X86, True), (512, X86, False), (64, LITTLE, True), (512, LITTLE, True), (512, BIG, True)],
+)
+def test_inputs_of_the_next_line_of_channels_are_prefetched(channels: int, machine: Machine, expected: bool) -> None:
+    module = ir.Module()
+    emit_depthwise(module, replace(depthwise_14x14(channels, 3), act=""), machine)
+    assert ("llvm.prefetch" in str(module)) == expected
 
 
 @pytest.mark.parametrize("channels", [3, 21, 48])
