@@ -12,6 +12,7 @@ from mavcg import load_application
 from mavcg.apps.application_file import read_application_file
 from mavcg.apps.library_documents import library_json
 from mavcg.apps.library_plan import plan_library
+from mavcg.errors import MavcgError
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.toolchain.target import host_target
 from tests.mavcg.apps.small_networks import image, write_application
@@ -70,6 +71,25 @@ def test_a_library_computes_with_the_rounded_weights(tmp_path: Path, mavcg: Mavc
             made.append(app["detector"].run(x)[0])
     assert made[0].tobytes() == made[1].tobytes()
     np.testing.assert_allclose(made[0].reshape(right.shape), right, rtol=0, atol=2e-6 * np.abs(right).max() + 1e-6)
+
+
+@pytest.mark.long
+def test_three_trained_networks_within_twelve_megabytes(tmp_path: Path) -> None:
+    """A face detector, face landmarks and MobileNet v2: only with weights in half precision, for this machine."""
+    from bench.models import model_path
+
+    tables = []
+    for name in ("blazeface", "face_landmark", "mobilenet_v2"):
+        try:
+            tables.append(f'[[network]]\nname = "{name}"\nfile = "{model_path(name)}"\n')
+        except MavcgError as error:
+            pytest.skip(str(error))
+    file, excess = tmp_path / "app.toml", []
+    for weights in ("", 'weights = "f16"\n'):
+        file.write_text('memory = "12 MB"\n' + "".join(table + weights for table in tables))
+        request, _ = make_model_request(file, str(tmp_path / "libapp.so"), ModelOptions(board="exynos9820"))
+        excess.append(plan_library(read_application_file(file), request).excess_bytes)
+    assert excess[0] > 3_000_000 and excess[1] <= 0
 
 
 def convolution(x: Any, w: Any, stride: int) -> Any:
