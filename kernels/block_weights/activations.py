@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.block_weights.spec import END_BYTES, PAIR_TERMS, QuantizedBlocks
+from mavcg.kernels.block_weights.spec import END_BYTES, PAIR_TERMS, QuantizedBlocks, block_pitch
 from mavcg.kernels.builder.emit import (
     F32,
     I8,
@@ -40,19 +40,22 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
     whole, rest = divmod(spec.x.length, spec.block)
 
     together = 1 + spec.paired  # lines whose numbers lie side by side
+    blocked = spec.by_blocks and spec.x.count > 1
+    of_line = spec.block if blocked else spec.blocks * spec.block  # bytes from a line's numbers to the next line's
+    of_block = block_pitch(spec.x, spec.block) if blocked else spec.block * together
 
     def row(index: Value) -> None:
         line_number, piece = decode(b, index, (spec.x.count, spec.pieces))
         line = address(b, x, scale_index(b, line_number, spec.x.pitch * F32_BYTES))
         line_ends = address(b, ends, scale_index(b, line_number, F32_BYTES))
         half = b.and_(line_number, const(together - 1))
-        line_numbers = address(b, numbers, scale_index(b, b.sub(line_number, half), spec.blocks * spec.block))
+        line_numbers = address(b, numbers, scale_index(b, b.sub(line_number, half), of_line))
         line_numbers = address(b, line_numbers, scale_index(b, half, PAIR_TERMS))
 
         def block(number: Value, used: int) -> None:
             """Emit a block, of which the line has `used` terms."""
             terms = address(b, line, scale_index(b, number, spec.block * spec.x.step * F32_BYTES), "terms")
-            to = address(b, line_numbers, scale_index(b, number, spec.block * together), "block_numbers")
+            to = address(b, line_numbers, scale_index(b, number, of_block), "block_numbers")
             scale, total = _quantize(b, spec, terms, to, used)
             end = address(b, line_ends, scale_index(b, number, spec.x.count * END_BYTES))
             b.store(scale, end, align=4)

@@ -6,12 +6,27 @@ packed, which are added.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.block_weights.packing import UNIT_BYTES, BlockFormat
-from mavcg.kernels.builder.emit import F16, F32, I8, I32, Values, address, const, fma, index_value, number, scale_index
+from mavcg.kernels.builder.emit import (
+    F16,
+    F32,
+    I8,
+    I32,
+    Values,
+    address,
+    const,
+    fma,
+    index_value,
+    number,
+    prefetch_line,
+    scale_index,
+)
 from mavcg.kernels.builder.lanes import f32_splat, splat
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
 from mavcg.specs.kernel import F32_BYTES
@@ -32,6 +47,18 @@ class PanelWeights:
     def vectors(self) -> int:
         """Vectors of a panel."""
         return self.form.panel // self.lanes
+
+    def prefetch(self, block: Value, panel_bytes: int, tile: Value, tiles: int) -> None:
+        """Emit a tile's part of the prefetches of a block of the next panel, which `tiles` tiles share.
+
+        block: of this panel. tile: number of the tile.
+        """
+        lines = ceil(self.form.block_bytes / LINE_BYTES / tiles)
+        ahead = self.b.add(scale_index(self.b, tile, lines * LINE_BYTES), const(panel_bytes))
+        for line in range(lines):
+            # Not inbounds: behind the last panel, or the block, may be other memory.
+            place = self.b.gep(block, [self.b.add(ahead, const(line * LINE_BYTES))], name="ahead", source_etype=I8)
+            prefetch_line(self.b, place, level=2)
 
     def zero_points(self, weights: Value, v: int) -> Value:
         """Return the zero points of a vector of channels, i32."""

@@ -111,7 +111,7 @@ class IntegerTerms:
         def groups() -> Iterator[_Group]:
             """Emit the loads of units; yield each part of them with the number of its first group of activations."""
             for unit in range(terms // form.unit_terms):
-                numbers = zip(*(self._numbers(panel, unit, v) for v in range(self.vectors)), strict=True)
+                numbers = zip(*(self.numbers(panel, unit, v) for v in range(self.vectors)), strict=True)
                 for part, of_vectors in enumerate(numbers):
                     yield unit * of_unit + part % of_unit, of_vectors
 
@@ -127,7 +127,7 @@ class IntegerTerms:
         parts = products.terms(groups(), (*start, *(None,) * (several * len(totals))))
         return tuple(self._total(total, parts[i :: len(totals)]) for i, total in enumerate(totals))
 
-    def _numbers(self, panel: Value, unit: int, v: int) -> list[Value]:
+    def numbers(self, panel: Value, unit: int, v: int) -> list[Value]:
         """Return the bytes of a vector's units as factors: parts of bytes, or whole ones."""
         b = self.b
         place = address(b, panel, (unit * self.weights.panel + v * self.lanes) * UNIT_BYTES)
@@ -150,7 +150,7 @@ class IntegerTerms:
             """Yield the eight terms of two channels, of each half of a vector."""
             for v in range(self.vectors):
                 unit, first = divmod(2 * eight, of_unit)
-                parts = [part for i in range(max(1, 2 // of_unit)) for part in self._numbers(panel, unit + i, v)]
+                parts = [part for i in range(max(1, 2 // of_unit)) for part in self.numbers(panel, unit + i, v)]
                 low, high = parts[first : first + 2]
                 near, far = (b.bitcast(part, ir.VectorType(I32, self.lanes)) for part in (low, high))
                 for lanes in ((0, 4, 1, 5), (2, 6, 3, 7)):  # zip1, zip2

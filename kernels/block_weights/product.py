@@ -15,7 +15,15 @@ from mavcg.kernels.block_weights.activations import emit_quantized_blocks
 from mavcg.kernels.block_weights.float_terms import FloatLines, PanelWeights, add_float_block
 from mavcg.kernels.block_weights.integer_terms import CHUNK_TERMS, IntegerTerms, product_form
 from mavcg.kernels.block_weights.packing import UNIT_BYTES
-from mavcg.kernels.block_weights.spec import END_BYTES, BlockProduct, QuantizedBlocks, in_pairs, lower_block_matmul
+from mavcg.kernels.block_weights.spec import (
+    END_BYTES,
+    BlockProduct,
+    QuantizedBlocks,
+    block_pitch,
+    least_tile_lines,
+    lower_block_matmul,
+)
+from mavcg.kernels.block_weights.tile_lines import TileLines, TilePanel
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -34,6 +42,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.builder.lanes import f32_splat, load_lanes, store_lanes
+from mavcg.kernels.builder.x86_tiles import TILE_ROWS, release_tiles
 from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES, Machine
 
@@ -54,11 +63,12 @@ def tile_lines(machine: Machine, product: ProductForm, quantize: bool) -> int:
 class _Tile:
     """Some lines of a row of work.
 
-    count: lines. lines: their first activations, or numbers. ends: of QuantizedBlocks, at the first block; unused of
-    f32 activations. outs: their outputs at the panel's first channel.
+    count: lines. first: number of the first. lines: their first activations, or numbers. ends: of QuantizedBlocks, at
+    the first block; unused of f32 activations. outs: their outputs at the panel's first channel.
     """
 
     count: int
+    first: Value
     lines: Value
     ends: Value
     outs: Sequence[Value]
@@ -66,8 +76,17 @@ class _Tile:
 
 def emit_block_product(module: ir.Module, spec: BlockProduct, machine: Machine) -> ir.Function:
     """Emit the loops over panels, tiles of lines, and blocks."""
-    _, b = kernel_function(module, spec, machine)
-    return finish_rows(b, _Panel(b, spec, machine).emit)
+    function, b = kernel_function(module, spec, machine)
+    panel = _Panel(b, spec, machine)
+    if panel.tiles is None:
+        return finish_rows(b, panel.emit)
+    with b.if_then(panel.many_lines):
+        panel.tiles.configure()
+    repeat(b, function.args[1], function.args[2], panel.emit, "row")
+    with b.if_then(panel.many_lines):
+        release_tiles(b)
+    b.ret_void()
+    return function
 
 
 class _Panel:
@@ -75,7 +94,9 @@ class _Panel:
 
     def __init__(self, b: ir.IRBuilder, spec: BlockProduct, machine: Machine) -> None:
         self.b, self.spec, self.form = b, spec, spec.weights
-        self.paired = spec.quantize and in_pairs(spec.x)
+        self.paired = spec.paired
+        # From the numbers of a line to those of the next; of pairs: half of the bytes from a pair to the next.
+        self.line_bytes = self.form.block if spec.blocked else spec.blocks * self.form.block
         self.product = product_form(machine, spec.weights.panel, self.paired, spec.weights.bits)
         self.of_a_line = product_form(machine, spec.weights.panel, False, spec.weights.bits)
         self.lanes = self.product.lanes
@@ -90,13 +111,20 @@ class _Panel:
         ]
         self.operands = dict(zip(names, operands(b, *names), strict=True))
         self.lines = length_times(b, len(names), spec.per_index) if spec.per_index else None
+        self.tiles = TileLines(b, spec, machine) if spec.tiled and machine.int8_tiles else None
+        lines = const(spec.x.count) if self.lines is None else self.lines
+        self.many_lines = b.icmp_signed(">=", lines, const(least_tile_lines(self.form))) if self.tiles else const(0)
 
     def emit(self, panel: Value) -> None:
         """Emit tiles of as many lines as registers hold, and one of the others."""
         b, spec, most = self.b, self.spec, self.most_lines
-        weights = address(b, self.operands["weights"], scale_index(b, panel, spec.blocks * self.form.block_bytes))
+        weights = address(b, self.operands["weights"], scale_index(b, panel, spec.panel_bytes))
+        if self.tiles is not None:
+            lines = const(spec.x.count) if self.lines is None else self.lines
+            self.free_lines(panel, weights, lines, self.tile_lines(self.tiles, panel, weights, lines))
+            return
         if self.lines is not None:
-            self.free_lines(panel, weights, self.lines)
+            self.free_lines(panel, weights, self.lines, const(0))
             return
         whole = spec.x.count // most * most
         if whole:
@@ -104,11 +132,28 @@ class _Panel:
         if spec.x.count > whole:
             self.tile(panel, weights, const(whole), spec.x.count - whole)
 
-    def free_lines(self, panel: Value, weights: Value, lines: Value) -> None:
-        """Emit tiles of as many of a run's lines as registers hold, then one of each smaller power of two."""
-        b, count, done = self.b, self.most_lines, const(0)
+    def tile_lines(self, tiles: TileLines, panel: Value, weights: Value, lines: Value) -> Value:
+        """Emit tiles of TILE_ROWS lines, the last of which may have fewer; return the lines that they compute."""
+        b = self.b
+        rest = b.urem(lines, const(TILE_ROWS), name="rest")
+        few = b.icmp_signed("<", rest, const(least_tile_lines(self.form)))
+        end = b.sub(lines, b.select(few, rest, const(0)), name="tiles_end")
+
+        def store(first: Value, sums: Values) -> None:
+            channel = scale_index(b, panel, self.form.panel)
+            self.store(panel, channel, self.outs(channel, first, len(sums)), sums)
+
+        with b.if_then(self.many_lines):
+            of_panel = TilePanel(self.operands["numbers"], self.operands["ends"], weights, b.function.args[3])
+            tiles.emit(of_panel, end, store)
+        return end
+
+    def free_lines(self, panel: Value, weights: Value, lines: Value, done: Value) -> None:
+        """Emit tiles of as many of a run's lines from `done` on as registers hold, then one of each smaller power of
+        two."""
+        b, count = self.b, self.most_lines
         while count:
-            end = b.sub(lines, b.urem(lines, const(count)), name="lines_end")
+            end = b.sub(lines, b.urem(b.sub(lines, done), const(count)), name="lines_end")
             repeat(b, done, end, lambda first, count=count: self.tile(panel, weights, first, count), "lines", count)  # type: ignore[misc]
             count, done = count // 2, end
 
@@ -117,18 +162,21 @@ class _Panel:
         b, spec = self.b, self.spec
         note_tile(b, count, self.vectors)
         if spec.quantize:
-            lines = address(
-                b, self.operands["numbers"], scale_index(b, first, spec.blocks * self.form.block), "numbers"
-            )
+            lines = address(b, self.operands["numbers"], scale_index(b, first, self.line_bytes), "numbers")
             ends = address(b, self.operands["ends"], scale_index(b, first, F32_BYTES), "ends")
         else:
             lines = ends = address(b, self.operands["x"], scale_index(b, first, spec.x.pitch * F32_BYTES), "x")
         channel = scale_index(b, panel, self.form.panel)
-        out = address(b, self.operands["out"], scale_index(b, channel, spec.out.step * F32_BYTES))
-        out = address(b, out, scale_index(b, first, spec.out.pitch * F32_BYTES))
-        outs = [address(b, out, i * spec.out.pitch * F32_BYTES) for i in range(count)]
-        sums = self.blocks(weights, _Tile(count, lines, ends, outs))
+        outs = self.outs(channel, first, count)
+        sums = self.blocks(weights, _Tile(count, first, lines, ends, outs))
         self.store(panel, channel, outs, sums)
+
+    def outs(self, channel: Value, first: Value, count: int) -> list[Value]:
+        """Return the outputs of a channel of `count` lines from number `first` on."""
+        b, out = self.b, self.spec.out
+        place = address(b, self.operands["out"], scale_index(b, channel, out.step * F32_BYTES))
+        place = address(b, place, scale_index(b, first, out.pitch * F32_BYTES))
+        return [address(b, place, i * out.pitch * F32_BYTES) for i in range(count)]
 
     def blocks(self, weights: Value, tile: _Tile) -> Values:
         """Emit the loop over blocks; return the sums [line * vectors + vector]."""
@@ -155,9 +203,12 @@ class _Panel:
     def add_integers(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
         """Return the accumulators plus a block of quantised activations."""
         b, spec, form, of_terms = self.b, self.spec, self.form, self.terms_of(tile)
-        together = 1 + self.paired
-        here = address(b, tile.lines, scale_index(b, index, form.block * together))
-        lines = [address(b, here, i * spec.blocks * form.block) for i in range(0, tile.count, together)]
+        together, tiles = 1 + self.paired, spec.x.count // self.most_lines
+        if spec.by_blocks and tiles > 1 and tile.count == self.most_lines:
+            self.weights.prefetch(weights, spec.panel_bytes, b.udiv(tile.first, const(tile.count)), tiles)
+        of_block = block_pitch(spec.x, form.block) if spec.blocked else form.block * together
+        here = address(b, tile.lines, scale_index(b, index, of_block))
+        lines = [address(b, here, i * self.line_bytes) for i in range(0, tile.count, together)]
         end = address(b, tile.ends, scale_index(b, index, spec.x.count * END_BYTES))
         sums = of_terms.of_lines(address(b, end, spec.x.count * F32_BYTES), I32)
         chunk = CHUNK_TERMS if terms % CHUNK_TERMS == 0 else max(8, form.unit_terms)

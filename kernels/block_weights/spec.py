@@ -5,16 +5,20 @@ each row of work computes the channels of a panel for all rows. With f32 activat
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 
 import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.block_weights.packing import BlockFormat, pack_blocks, pack_blocks_with_zeros, scale_type
 from mavcg.kernels.builder.nest import collapse
-from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step, View
+from mavcg.kernels.builder.x86_tiles import ROW_BYTES, TILE_ROWS
+from mavcg.kernels.int8.register_tile import GROUP, TILE_LANES, ProductForm, tile_product_fit
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.packed_constant import PackedConstant, WeightParts
 from mavcg.specs.serialize import spec_format
@@ -24,6 +28,8 @@ ROW_TERMS = 1024  # activations that a row of work quantises
 # Of a quantised activation: 32 of them take some 75 instructions with AVX-512 and 90 with AVX2, scale and sum included;
 # other kernels count lanes of instructions.
 TERM_WORK = 16
+DOT_LINES = 8  # of a register tile of dot products
+ENDING_CYCLES = 1.5  # of a conversion, a product of scales and an fma of a block's sum, two of which start in a cycle
 END_BYTES = 8  # of a block's scale, f32, and sum of numbers, i32
 ALIGNMENT = 64  # of the parts of a workspace, in bytes
 
@@ -39,9 +45,12 @@ class Lines:
     step: int
 
 
-def in_pairs(x: Lines) -> bool:
-    """Return True if the quantised numbers of two lines lie side by side."""
-    return x.count > 1
+def block_pitch(x: Lines, block: int) -> int:
+    """Return the bytes from the numbers of a block of all lines to those of the next, where numbers lie by blocks.
+
+    An odd number of cache lines: else the blocks of a single line would share few sets of a cache.
+    """
+    return (-(-x.count * block // LINE_BYTES) | 1) * LINE_BYTES
 
 
 @spec_format("quantized_blocks")
@@ -52,12 +61,13 @@ class QuantizedBlocks(KernelSpec):
     A row of work is `row_blocks` blocks of a line. Operands: x; numbers i8, 0 after a line's end; ends, of each block
     the lines' scales, f32, then `factor` times the sums of their numbers, i32. Of a single line numbers are [blocks *
     block]; of several they are [pairs of lines, blocks * block / PAIR_TERMS, 2, PAIR_TERMS], as products of matrices
-    read them.
+    read them, or, with by_blocks, [blocks, lines, block], with block_pitch bytes from a block to the next.
     """
 
     x: Lines
     block: int
     factor: int
+    by_blocks: bool = False
 
     @property
     def family(self) -> str:
@@ -75,7 +85,7 @@ class QuantizedBlocks(KernelSpec):
     @property
     def paired(self) -> bool:
         """True if numbers of two lines lie side by side."""
-        return in_pairs(self.x)
+        return self.x.count > 1 and not self.by_blocks
 
     @property
     def row_blocks(self) -> int:
@@ -102,8 +112,10 @@ class BlockProduct(KernelSpec):
     """out = x w + bias, with packed weights in blocks. quantize: of quantised activations.
 
     x, out: lines of f32; of quantised activations x has their count and length alone. per_index: lines for each index
-    of the bounded dimension, whose length an operand gives; 0: their number is fixed. A row of work is a panel of
-    output channels, of all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?, length?.
+    of the bounded dimension, whose length an operand gives; 0: their number is fixed. by_blocks: of QuantizedBlocks.
+    in_tiles: True if a core that has tiles computes many lines in them. A row of work is a panel of output channels, of
+    all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?, length?. Scratch, for tiles: a
+    panel's numbers, i8, and scales, f32.
     """
 
     x: Lines
@@ -112,6 +124,8 @@ class BlockProduct(KernelSpec):
     quantize: bool
     bias: bool
     per_index: int = 0
+    by_blocks: bool = False
+    in_tiles: bool = False
 
     @property
     def family(self) -> str:
@@ -125,6 +139,35 @@ class BlockProduct(KernelSpec):
     def blocks(self) -> int:
         """Blocks of a sum, the last of which may be partly empty."""
         return -(-self.x.length // self.weights.block)
+
+    @property
+    def paired(self) -> bool:
+        """True if numbers of two lines lie side by side."""
+        return self.quantize and self.x.count > 1 and not self.by_blocks
+
+    @property
+    def blocked(self) -> bool:
+        """True if the numbers of a block of all lines lie one after the other."""
+        return self.x.count > 1 and self.by_blocks
+
+    @property
+    def tiled(self) -> bool:
+        """True if there may be enough lines for tiles."""
+        return self.blocked and self.in_tiles and self.x.count >= least_tile_lines(self.weights)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of a panel of packed weights."""
+        return self.blocks * self.weights.block_bytes
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Bytes of a panel's numbers, one a byte."""
+        return self.blocks * self.weights.block * self.weights.panel
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.unpacked_bytes + self.blocks * self.weights.panel * F32_BYTES if self.tiled else 0
 
     @property
     def rows(self) -> int:
@@ -156,6 +199,28 @@ class BlockProduct(KernelSpec):
         return self.weights.panel
 
 
+def tile_form(form: BlockFormat) -> ProductForm | None:
+    """Return the form of products in AMX's tiles, in equal rows of a block's terms; None if there are no such rows."""
+    rows = -(-form.block // ROW_BYTES)
+    if form.panel != TILE_LANES or form.block % (rows * GROUP):
+        return None
+    return ProductForm("tdpbssd", TILE_LANES, 1, False, row_terms=form.block // rows)
+
+
+@cache
+def least_tile_lines(form: BlockFormat) -> int:
+    """Return the fewest lines that take fewer cycles in a tile than by dot products, modelled; TILE_ROWS + 1: none.
+
+    A tile of sums takes the time of all its rows; each is stored, loaded again, and added to the sums of all blocks.
+    """
+    tiles, dots, groups = tile_form(form), ProductForm("vnni", TILE_LANES, 1, False), form.block // GROUP
+    if tiles is None:
+        return TILE_ROWS + 1
+    tile = groups * tiles.step_cycles(TILE_ROWS, 1) + TILE_ROWS * tile_product_fit().result_cycles
+    of_lines = groups * dots.step_cycles(DOT_LINES, 1) / DOT_LINES + ENDING_CYCLES
+    return min(TILE_ROWS, int(tile / of_lines)) + 1
+
+
 def lines_of(view: View, name: str, node: Node) -> Lines:
     """Return a tensor as lines along its last axis. Raises: MavcgError for lines that are not evenly spaced."""
     outer = collapse(view.shape[:-1], (view.strides[:-1],))
@@ -179,7 +244,13 @@ def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], pack
     form = BlockFormat(
         node.attr("bits"), node.attr("block"), packing.lanes, scale_type(scales), bool(weights[2]), floats
     )
-    product = BlockProduct(x, out, form, node.attr("quantize"), bool(bias))
+    quantize = node.attr("quantize")
+    # Panels of 16 channels are those of x86, which has no products of pairs of lines.
+    by_blocks = quantize and packing.lanes == TILE_LANES
+    # The numbers of tiles are less their zero points, in 8 bits.
+    small = form.bits == 8 or not form.zeros or int(graph.constants[weights[2]].max(initial=0)) < 1 << form.bits
+    in_tiles = by_blocks and packing.int8_tiles and small
+    product = BlockProduct(x, out, form, quantize, bool(bias), by_blocks=by_blocks, in_tiles=in_tiles)
     packed = PackedConstant(
         pack_blocks_with_zeros if weights[2] else pack_blocks,
         tuple(filter(None, weights)),
@@ -190,12 +261,15 @@ def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], pack
     ends = [Operand(constant=packed), Operand(node.output, written=True), *([Operand(bias)] if bias else [])]
     if not product.quantize:
         return (Step(product, (Operand(x_name), *ends), node.origin),)
-    lines = x.count + x.count % 2 if in_pairs(x) else x.count
-    numbers_bytes = -(-lines * product.blocks * form.block // ALIGNMENT) * ALIGNMENT
+    lines = x.count + x.count % 2 if product.paired else x.count
+    of_block = block_pitch(x, form.block) if product.blocked else lines * form.block
+    numbers_bytes = -(-product.blocks * of_block // ALIGNMENT) * ALIGNMENT
     size = numbers_bytes + x.count * product.blocks * END_BYTES
+    # A tile reads numbers of as many lines as it has rows.
+    size += TILE_ROWS * form.block if product.tiled else 0
     read = [Operand(workspace_bytes=size, offset=offset) for offset in (0, numbers_bytes)]
     written = [Operand(workspace_bytes=size, offset=offset, written=True) for offset in (0, numbers_bytes)]
     factor = 1 if form.zeros else -form.middle
-    quantized = Step(QuantizedBlocks(x, form.block, factor), (Operand(x_name), *written), node.origin)
-    unplaced = BlockProduct(Lines(x.count, x.length, 0, 1), out, form, True, bool(bias))
-    return quantized, Step(unplaced, (*read, *ends), node.origin)
+    quantized = QuantizedBlocks(x, form.block, factor, by_blocks)
+    unplaced = replace(product, x=Lines(x.count, x.length, 0, 1))
+    return Step(quantized, (Operand(x_name), *written), node.origin), Step(unplaced, (*read, *ends), node.origin)

@@ -1,0 +1,222 @@
+"""Products of many lines of quantised activations with weights in blocks, by AMX's tiles: 16 lines by 16 channels.
+
+A panel's numbers are unpacked once, less their zero points, into scratch. Then each tile of lines goes over the blocks:
+a tile of exact sums is stored, its rows are loaded again as vectors, and added to the sums of all blocks, which are in
+registers, in the order of other cores. Vectors are emitted for two blocks at once, beside whose arithmetic the products
+of the next two begin.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.block_weights.float_terms import PanelWeights
+from mavcg.kernels.block_weights.integer_terms import IntegerTerms, product_form
+from mavcg.kernels.block_weights.spec import END_BYTES, BlockProduct, block_pitch, tile_form
+from mavcg.kernels.builder.emit import (
+    F32,
+    I8,
+    I32,
+    Values,
+    address,
+    call_intrinsic,
+    const,
+    fma,
+    for_range,
+    note_tile,
+    number,
+    repeat,
+    scale_index,
+)
+from mavcg.kernels.builder.lanes import f32_splat, i32_lanes, shuffle, splat
+from mavcg.kernels.builder.x86_tiles import (
+    ROW_BYTES,
+    TILE_BYTES,
+    TILE_ROWS,
+    TileShape,
+    add_tile_products,
+    aligned_memory,
+    clear_tile,
+    configure_tiles,
+    load_tile,
+    store_tile,
+)
+from mavcg.kernels.int8.register_tile import GROUP, TILE_LANES
+from mavcg.specs.kernel import F32_BYTES, Machine
+
+Value: TypeAlias = ir.Value
+TOGETHER = 2  # blocks; tile registers of sums are 0 and 1, of numbers 4 and 5, of weights 6 and 7
+NUMBERS, WEIGHTS = 4, 6
+_LANES = ir.VectorType(I32, TILE_LANES)
+
+
+@dataclass(frozen=True)
+class TilePanel:
+    """A panel's operands. ends: of QuantizedBlocks. weights: the panel's first block. unpacked: scratch."""
+
+    numbers: Value
+    ends: Value
+    weights: Value
+    unpacked: Value
+
+
+class TileLines:
+    """Emitter of the sums of a panel for tiles of lines; made where a kernel begins, of which it reserves memory."""
+
+    def __init__(self, b: ir.IRBuilder, spec: BlockProduct, machine: Machine) -> None:
+        form = tile_form(spec.weights)
+        assert form is not None
+        self.b, self.spec, self.row_terms = b, spec, form.row_terms
+        self.weights = PanelWeights(b, spec.weights, TILE_LANES)
+        dots = product_form(machine, spec.weights.panel, False, spec.weights.bits)
+        self.terms = IntegerTerms(b, dots, spec.weights, 1, 1, False)
+        # Numbers of 8 bits less a zero point take 9: they are less 128, and their sums are corrected.
+        self.corrected = spec.weights.zeros and spec.weights.bits == 8
+        self.exact = aligned_memory(b, TOGETHER * TILE_BYTES, "exact")
+        self.results = aligned_memory(b, TILE_BYTES, "results")
+        self.scales = aligned_memory(b, TOGETHER * ROW_BYTES, "scales")
+        self.block_bytes = spec.weights.block * spec.weights.panel
+
+    def configure(self) -> None:
+        """Emit the configuration of the tile registers."""
+        sums = dict.fromkeys(range(TOGETHER), TileShape(TILE_ROWS, ROW_BYTES))
+        numbers = dict.fromkeys(range(NUMBERS, NUMBERS + TOGETHER), TileShape(TILE_ROWS, self.row_terms))
+        weights = dict.fromkeys(range(WEIGHTS, WEIGHTS + TOGETHER), TileShape(self.row_terms // GROUP, ROW_BYTES))
+        configure_tiles(self.b, sums | numbers | weights)
+
+    def emit(self, panel: TilePanel, end: Value, store: Callable[[Value, Values], None]) -> None:
+        """Emit the lines from 0 to `end` by tiles, and store(first line, vectors of f32) for the lines of each."""
+        b = self.b
+        note_tile(b, TILE_ROWS, 1)
+        self.unpack(panel)
+
+        def last_tile(first: Value, used: Value) -> None:
+            for row, total in enumerate(self.sums(panel, first, used)):
+                b.store(total, address(b, self.results, row * ROW_BYTES), align=ROW_BYTES)
+
+            def line(row: Value) -> None:
+                place = address(b, self.results, scale_index(b, row, ROW_BYTES))
+                total = b.load(place, name="total", align=ROW_BYTES, typ=ir.VectorType(F32, TILE_LANES))
+                store(b.add(first, row), (total,))
+
+            repeat(b, const(0), used, line, "line")
+
+        rest = b.urem(end, const(TILE_ROWS), name="last_lines")
+        whole = b.sub(end, rest)
+        repeat(b, const(0), whole, lambda first: store(first, self.sums(panel, first, None)), "tile", TILE_ROWS)
+        if self.spec.per_index or self.spec.x.count % TILE_ROWS:
+            with b.if_then(b.icmp_signed(">", rest, const(0))):
+                last_tile(whole, rest)
+
+    def unpack(self, panel: TilePanel) -> None:
+        """Emit the loop that writes a panel's numbers, as rows of tiles, and its scales to scratch."""
+        b, form = self.b, self.spec.weights
+        groups = form.unit_terms // GROUP
+
+        def block(index: Value) -> None:
+            packed = address(b, panel.weights, scale_index(b, index, form.block_bytes))
+            to = address(b, panel.unpacked, scale_index(b, index, self.block_bytes))
+            zeros = self.zeros(packed)
+            for unit in range(form.units):
+                for part, numbers in enumerate(self.terms.numbers(packed, unit, 0)):
+                    place = address(b, to, (unit * groups + part) * ROW_BYTES)
+                    b.store(b.sub(numbers, zeros), place, align=ROW_BYTES)
+            b.store(self.weights.scale(packed, 0), self.scale_place(panel, index), align=ROW_BYTES)
+
+        repeat(b, const(0), const(self.spec.blocks), block, "unpacked")
+
+    def zeros(self, packed: Value) -> Value:
+        """Return what is subtracted from a block's numbers, bytes for each of a channel's four terms."""
+        b, form, typ = self.b, self.spec.weights, ir.VectorType(I8, ROW_BYTES)
+        if not form.zeros or self.corrected:
+            return ir.Constant(typ, [form.middle] * ROW_BYTES)
+        place = address(b, packed, form.zeros_at)
+        loaded = b.load(place, name="zeros", align=1, typ=ir.VectorType(I8, TILE_LANES))
+        return shuffle(b, loaded, loaded, [channel for channel in range(TILE_LANES) for _ in range(GROUP)])
+
+    def scale_place(self, panel: TilePanel, index: Value) -> Value:
+        """Return the address of a block's scales of the weights in scratch."""
+        return address(
+            self.b, panel.unpacked, self.b.add(const(self.spec.unpacked_bytes), scale_index(self.b, index, ROW_BYTES))
+        )
+
+    def sums(self, panel: TilePanel, first: Value, used: Value | None) -> Values:
+        """Emit the loop over blocks; return the sums of a tile's lines, of which `used` count; None: all."""
+        b, blocks, counted = self.b, self.spec.blocks, None
+        tiles = -(-self.spec.x.count // TILE_ROWS)
+        if used is not None:
+            lanes = i32_lanes(tuple(range(TILE_ROWS)))
+            counted = b.icmp_signed("<", lanes, splat(b, b.trunc(used, I32), TILE_ROWS), name="counted")
+
+        def several(index: Value, acc: Values, count: int) -> Values:
+            indices = [b.add(index, const(place)) for place in range(count)]
+            for place, at in enumerate(indices):
+                block = address(b, panel.weights, scale_index(b, at, self.spec.weights.block_bytes))
+                self.weights.prefetch(block, self.spec.panel_bytes, b.udiv(first, const(TILE_ROWS)), tiles)
+                self.products(panel, first, at, place)
+            for place, at in enumerate(indices):
+                ends = self.ends(panel, first, at)
+                scales = ends if counted is None else self.kept_scales(ends, place, counted)
+                acc = self.add(panel, at, ends, scales, place, acc)
+            return acc
+
+        start: Values = (f32_splat(0.0, TILE_LANES),) * TILE_ROWS
+        whole = blocks - blocks % TOGETHER
+        acc = for_range(b, const(0), const(whole), TOGETHER, start, lambda i, acc: several(i, acc, TOGETHER), "block")
+        return several(const(whole), acc, blocks - whole) if blocks > whole else acc
+
+    def products(self, panel: TilePanel, first: Value, index: Value, room: int) -> None:
+        """Emit the exact sums of a block, which are stored as rows of lines."""
+        b, form = self.b, self.spec.weights
+        lines = address(b, panel.numbers, scale_index(b, index, block_pitch(self.spec.x, form.block)))
+        lines = address(b, lines, scale_index(b, first, form.block))
+        rows = address(b, panel.unpacked, scale_index(b, index, self.block_bytes))
+        clear_tile(b, room)
+        for at in range(0, form.block, self.row_terms):
+            load_tile(b, WEIGHTS + room, address(b, rows, at * form.panel), ROW_BYTES)
+            load_tile(b, NUMBERS + room, address(b, lines, at), form.block)
+            add_tile_products(b, "tdpbssd", room, NUMBERS + room, WEIGHTS + room)
+        store_tile(b, room, address(b, self.exact, room * TILE_BYTES), ROW_BYTES)
+
+    def ends(self, panel: TilePanel, first: Value, index: Value) -> Value:
+        """Return the address of the scale of a tile's first line in a block."""
+        b = self.b
+        end = address(b, panel.ends, scale_index(b, index, self.spec.x.count * END_BYTES))
+        return address(b, end, scale_index(b, first, F32_BYTES))
+
+    def kept_scales(self, ends: Value, room: int, counted: Value) -> Value:
+        """Emit a copy of the scales of the lines that count; those of others are 0, as denormal ones take long."""
+        b, typ = self.b, ir.VectorType(F32, TILE_ROWS)
+        zeros = ir.Constant(typ, [0.0] * TILE_ROWS)
+        name = f"llvm.masked.load.v{TILE_ROWS}f32.p0"
+        scales = call_intrinsic(b, name, typ, ends, const(4, I32), counted, zeros)
+        place = address(b, self.scales, room * ROW_BYTES)
+        b.store(scales, place, align=ROW_BYTES)
+        return place
+
+    def add(self, panel: TilePanel, index: Value, ends: Value, scales: Value, room: int, acc: Values) -> Values:
+        """Return the sums plus those of a block, whose exact sums are stored. scales: address of those of the lines."""
+        b = self.b
+        w_scale = b.load(self.scale_place(panel, index), name="w_scale", align=ROW_BYTES, typ=acc[0].type)
+        share = self.share(panel, index) if self.corrected else None
+        new = []
+        for row, before in enumerate(acc):
+            place = address(b, self.exact, room * TILE_BYTES + row * ROW_BYTES)
+            total = b.load(place, name="sums", align=ROW_BYTES, typ=_LANES)
+            if share is not None:
+                place = address(b, ends, self.spec.x.count * F32_BYTES + row * F32_BYTES)
+                of_line = splat(b, b.load(place, name="of_line", align=4, typ=I32), TILE_LANES)
+                total = b.sub(total, b.mul(share, of_line))
+            place = address(b, scales, row * F32_BYTES)
+            scale = b.fmul(w_scale, splat(b, b.load(place, name="scale", align=4, typ=F32), TILE_LANES))
+            new.append(fma(b, b.sitofp(total, scale.type), scale, before))
+        return tuple(new)
+
+    def share(self, panel: TilePanel, index: Value) -> Value:
+        """Return the zero points of a block less what was subtracted from its numbers."""
+        b, form = self.b, self.spec.weights
+        packed = address(b, panel.weights, scale_index(b, index, form.block_bytes))
+        zeros = self.weights.zero_points(packed, 0)
+        return b.sub(zeros, number(zeros, form.middle))
