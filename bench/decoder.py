@@ -3,10 +3,11 @@
 The seeded decoder of examples/decoder, whose activations are quantised in the run, by mavcg and onnxruntime with one
 thread and two: each in a process of its own that is stopped while others run, in rounds, of which every one begins with
 another runtime. A round is a text of N tokens, one after the other, then a prompt of as many in one run; a runtime's
-figure is its median. The products of weights in a prompt stand beside those that one core can make at most, measured in
-the same round. onnxruntime writes its caches in place, as onnxruntime-genai lets it do. onnxruntime-genai takes part
-where it is installed, and llama.cpp, on a GGUF file of the same weights, where `llama-bench` is on the path and the
-package gguf installed; docs/decoders.md says how both are had.
+figure is its median. The products of weights in a prompt stand beside those that one core can make at most by dot
+products of vectors (vpdpbusd, sdot), measured in the same round; where kernels use AMX's tiles, which make several
+times as many, a share may be above 100 %. onnxruntime writes its caches in place, as onnxruntime-genai lets it do.
+onnxruntime-genai takes part where it is installed, and llama.cpp, on a GGUF file of the same weights, where
+`llama-bench` is on the path and the package gguf installed; docs/decoders.md says how both are had.
 
 What a library for a board predicts is printed too: of rk3588's Cortex-A55 and A76, and of snapdragon-8-gen-1's
 Cortex-X2. No board with a Cortex-X1 is known: its row is of that board with an X1 in the X2's place. Run it while
@@ -27,12 +28,13 @@ from typing import Any
 from bench.decoder_genai import write_genai
 from bench.decoder_gguf import write_gguf
 from bench.decoder_worker import RUNTIMES
-from bench.dot_peak import DotPeak
+from bench.dot_peak import DotPeak, TilePeak
 from bench.interleaved import Worker, bound, when_loaded
 from bench.jit import host_machine
 from bench.record import ROOT, facts, parser_with_json, write
 from bench.tables.catalogue import show_record
 from examples.decoder.make_decoder import SIZES, Decoder
+from mavcg.specs.kernel import Machine
 
 SCRIPT = ROOT / "bench" / "decoder_worker.py"
 STATE = "past_key_values.*=present.*"
@@ -46,6 +48,7 @@ BOARDS = (
 )
 THREADS = (1, 2)
 CONTEXT = 256
+PEAK_ROUNDS = 5
 WHOLE = "100m"  # the size that the record has
 ABSENT = {
     "llama.cpp": "llama.cpp: no llama-bench on the path",
@@ -148,6 +151,16 @@ def with_share(row: dict[str, Any], products: int) -> dict[str, Any]:
     return kept | {"share": round(products / row["peak_products"] / row["threads"], 3)}
 
 
+def peak_facts(machine: Machine, peak: DotPeak) -> dict[str, Any]:
+    """Return what the peak is made of: its instruction, and that of tiles with its products over the peak's, if any."""
+    facts_of_peak: dict[str, Any] = {"instruction": peak.instruction}
+    if machine.int8_tiles:
+        tiles = TilePeak(machine)
+        pairs = [tiles.per_second() / peak.per_second() for _ in range(PEAK_ROUNDS)]
+        facts_of_peak |= {"tiles": tiles.instruction, "tiles_over_peak": round(statistics.median(pairs), 2)}
+    return facts_of_peak
+
+
 def predict(model: Path, folder: Path) -> list[dict[str, Any]]:
     """Return rows of predicted tokens per second, by one core and by the best number of the cluster's cores."""
     rows, profiles = [], add_board_with_x1(folder / "profiles")
@@ -186,11 +199,13 @@ def main() -> None:
             models["llama.cpp"] = write_gguf(decoder, folder / "decoder.gguf")
         prompts = models | {"mavcg": build(model, folder / "libprompt.so", "host", tokens)}
         products = decoder.weights - decoder.size.words * decoder.size.hidden  # without the table, which is looked up
-        peak = DotPeak(host_machine())
+        machine = host_machine()
+        peak = DotPeak(machine)
         record = {
             **facts("measured", "bench.decoder"),
             "weights": decoder.weights,
             "tokens": tokens,
+            "peak": peak_facts(machine, peak),
             "absent": [text for runtime, text in ABSENT.items() if runtime not in models],
             "rows": measure(models, tokens, given.rounds),
             "prompts": [with_share(row, products) for row in measure(prompts, tokens, given.rounds, peak)],

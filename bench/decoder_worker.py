@@ -25,10 +25,13 @@ def by_mavcg(path: Path, threads: int) -> tuple[str, Callable[[], None], Next]:
     import mavcg
 
     model = mavcg.load(path, threads=threads)
+    # Kept, as the other runtimes keep theirs: the system clears each page of new memory.
+    kept = model.empty_outputs()
 
     def following(tokens: Sequence[int], place: int) -> int:
         end = place + len(tokens)
-        (scores,) = model.run(np.array([tokens], np.int64), np.array([end - 1], np.int32), np.array(end, np.int32))
+        lengths = np.array([end - 1], np.int32), np.array(end, np.int32)
+        (scores,) = model.run(np.array([tokens], np.int64), *lengths, out=kept)
         return int(scores[0, -1].argmax())
 
     return "mavcg", model.reset, following

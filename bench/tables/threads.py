@@ -119,11 +119,21 @@ def decoder(record: Record) -> str:
     parts = [text, table(["runtime", "threads", "tokens/s", "rounds"], rows), *record["absent"]]
     parts += [
         f"Measured: a prompt of {record['tokens']} tokens in one run; its products of weights beside those of 8 bits "
-        "that its cores could make at most.",
+        f"that its cores could make at most, by {_peak_text(record['peak'])}.",
         table(["runtime", "threads", "tokens/s of a prompt", "rounds", "of the peak"], prompts),
         "Predicted:",
     ]
     return "\n\n".join([*parts, table(["board", "core", "one core", "all of them"], predicted)])
+
+
+def _peak_text(peak: Record) -> str:
+    """Return the instruction of the peak, and how far tiles are above it."""
+    if "tiles" not in peak:
+        return f"`{peak['instruction']}`"
+    return (
+        f"`{peak['instruction']}`; AMX's tiles, which kernels may use, make {peak['tiles_over_peak']:.1f} times as "
+        f"many by `{peak['tiles']}`, so that a share may be above 100 %"
+    )
 
 
 TABLES: Tables = {

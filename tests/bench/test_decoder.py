@@ -14,7 +14,7 @@ import onnx  # noqa: E402
 from bench.decoder import WITH_X1, add_board_with_x1, run_mavcg  # noqa: E402
 from bench.decoder_genai import write_genai  # noqa: E402
 from bench.decoder_gguf import q4_0, write_gguf  # noqa: E402
-from bench.dot_peak import ACCUMULATORS, TURNS, DotPeak  # noqa: E402
+from bench.dot_peak import ACCUMULATORS, TURNS, DotPeak, TilePeak  # noqa: E402
 from bench.jit import host_machine  # noqa: E402
 from bench.tables.threads import decoder as tables  # noqa: E402
 from examples.decoder.make_decoder import BLOCK, SIZES, Decoder  # noqa: E402
@@ -84,6 +84,13 @@ def test_the_peak_is_of_products_alone() -> None:
     assert peak.per_second(0.01) > 1e9
 
 
+def test_the_peak_of_tiles() -> None:
+    machine = host_machine()
+    if not machine.int8_tiles:
+        pytest.skip("this processor has no AMX, or the system permits no tiles")
+    assert TilePeak(machine).per_second(0.01) > 1e10
+
+
 @pytest.mark.long
 def test_the_command() -> None:
     pytest.importorskip("onnxruntime")
@@ -98,5 +105,7 @@ def test_the_command() -> None:
     assert all(row["tokens_per_s"] > 0 for row in (*record["rows"], *record["prompts"]))
     assert [row["runtime"] for row in record["prompts"]] == [row["runtime"] for row in record["rows"]]
     shares = [row["share"] for row in record["prompts"] if not row["runtime"].startswith("llama")]
-    assert all(0 < share < 1 for share in shares) and "a prompt of 4 tokens" in made
+    assert all(0 < share < 8 for share in shares) and "a prompt of 4 tokens" in made
+    assert f"by `{record['peak']['instruction']}`" in made
+    assert ("a share may be above 100 %" in made) == ("tiles" in record["peak"])
     assert [row["core"] for row in record["predicted"]] == ["cortex-a55", "cortex-a76", "cortex-x1", "cortex-x2"]
