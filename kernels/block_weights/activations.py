@@ -29,7 +29,8 @@ from mavcg.reference.block_weights import LARGEST
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
-LANES = PAIR_TERMS  # of the vectors on every core: a divisor of every block
+LANES = PAIR_TERMS  # of vectors on most cores: a divisor of every block
+WIDE_LANES = 16  # of registers of 64 bytes, where they divide a block and numbers do not lie in pairs
 STEP = 32  # terms that are quantised without a loop, where they divide a block
 
 
@@ -44,6 +45,9 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
     of_line = spec.block if blocked else spec.blocks * spec.block  # bytes from a line's numbers to the next line's
     of_block = block_pitch(spec.x, spec.block) if blocked else spec.block * together
 
+    wide = machine.vector_bytes >= WIDE_LANES * F32_BYTES and machine.vector_registers >= 32
+    lanes = WIDE_LANES if wide and not spec.paired and spec.block % WIDE_LANES == 0 else LANES
+
     def row(index: Value) -> None:
         line_number, piece = decode(b, index, (spec.x.count, spec.pieces))
         line = address(b, x, scale_index(b, line_number, spec.x.pitch * F32_BYTES))
@@ -56,7 +60,7 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
             """Emit a block, of which the line has `used` terms."""
             terms = address(b, line, scale_index(b, number, spec.block * spec.x.step * F32_BYTES), "terms")
             to = address(b, line_numbers, scale_index(b, number, of_block), "block_numbers")
-            scale, total = _quantize(b, spec, terms, to, used)
+            scale, total = _quantize(b, spec, lanes, terms, to, used)
             end = address(b, line_ends, scale_index(b, number, spec.x.count * END_BYTES))
             b.store(scale, end, align=4)
             b.store(b.mul(total, const(spec.factor, I32)), address(b, end, spec.x.count * F32_BYTES), align=4)
@@ -71,42 +75,44 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
     return finish_rows(b, row)
 
 
-def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, used: int) -> tuple[Value, Value]:
-    """Emit the numbers of a block of `used` terms; return its scale and the sum of the numbers."""
-    zeros = ir.Constant(vector(F32, LANES), [0.0] * LANES)
-    whole = used // LANES * LANES
+def _quantize(
+    b: ir.IRBuilder, spec: QuantizedBlocks, lanes: int, terms: Value, to: Value, used: int
+) -> tuple[Value, Value]:
+    """Emit the numbers of a block of `used` terms; return its scale and the sum of the numbers. lanes: of vectors."""
+    zeros = ir.Constant(vector(F32, lanes), [0.0] * lanes)
+    whole = used // lanes * lanes
 
     def load(at: Value, count: int) -> Value:
         place = address(b, terms, scale_index(b, at, spec.x.step * F32_BYTES))
         if spec.x.step == 1:
-            loaded = load_lanes(b, place, F32, LANES, count, "x")
+            loaded = load_lanes(b, place, F32, lanes, count, "x")
         else:
             loaded = zeros
             for i in range(count):
                 one = b.load(address(b, place, i * spec.x.step * F32_BYTES), align=F32_BYTES, typ=F32)
                 loaded = b.insert_element(loaded, one, const(i, I32))
         return (
-            loaded if count == LANES else shuffle(b, loaded, zeros, [*range(count), *range(LANES + count, 2 * LANES)])
+            loaded if count == lanes else shuffle(b, loaded, zeros, [*range(count), *range(lanes + count, 2 * lanes)])
         )
 
-    i32s = vector(I32, LANES)
-    step = STEP if whole % STEP == 0 else LANES
-    nothing = ir.Constant(i32s, [0] * LANES)
+    i32s = vector(I32, lanes)
+    step = STEP if whole % STEP == 0 else lanes
+    nothing = ir.Constant(i32s, [0] * lanes)
 
     def magnitude(at: Value, largest: Value, count: int) -> Value:
         """Return the larger magnitudes, as bits, whose order is that of the numbers and of a NaN behind them."""
         bits = b.and_(b.bitcast(load(at, count), i32s), number(nothing, 0x7FFFFFFF))
-        return call_intrinsic(b, f"llvm.umax.v{LANES}i32", i32s, largest, bits)
+        return call_intrinsic(b, f"llvm.umax.v{lanes}i32", i32s, largest, bits)
 
     def magnitudes(at: Value, largest: Values) -> Values:
-        for first in range(0, step, LANES):
-            largest = (magnitude(b.add(at, const(first)), largest[0], LANES),)
+        for first in range(0, step, lanes):
+            largest = (magnitude(b.add(at, const(first)), largest[0], lanes),)
         return largest
 
     (most,) = for_range(b, const(0), const(whole), step, (nothing,), magnitudes, "magnitude")
     if used > whole:
         most = magnitude(const(whole), most, used - whole)
-    width = LANES
+    width = lanes
     while width > 2:
         width //= 2
         halves = [shuffle(b, most, most, range(at, at + width)) for at in (0, width)]
@@ -115,7 +121,7 @@ def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, u
     largest = b.bitcast(call_intrinsic(b, "llvm.umax.i32", I32, first, second), F32)
     top, zero = ir.Constant(F32, LARGEST), ir.Constant(F32, 0.0)
     factor = b.select(b.fcmp_ordered("==", largest, zero), zero, b.fdiv(top, largest))
-    factors = splat(b, factor, LANES, "factors")
+    factors = splat(b, factor, lanes, "factors")
 
     def round_terms(at: Value, total: Value, count: int) -> Value:
         """Emit the stores of some terms as numbers; return the total with them. A product that is NaN gives 0."""
@@ -126,25 +132,24 @@ def _quantize(b: ir.IRBuilder, spec: QuantizedBlocks, terms: Value, to: Value, u
         x = b.select(b.fcmp_ordered(">", x, number(x, -LARGEST)), x, number(x, -LARGEST))
         numbers = b.fptosi(x, i32s)
         place = address(b, to, scale_index(b, at, 1 + spec.paired))
-        b.store(b.trunc(numbers, vector(I8, LANES)), place, align=1)
+        b.store(b.trunc(numbers, vector(I8, lanes)), place, align=1)
         return b.add(total, numbers)
 
     def numbers_of(at: Value, total: Values) -> Values:
-        for first in range(0, step, LANES):
-            total = (round_terms(b.add(at, const(first)), total[0], LANES),)
+        for first in range(0, step, lanes):
+            total = (round_terms(b.add(at, const(first)), total[0], lanes),)
         return total
 
     (total,) = for_range(b, const(0), const(whole), step, (nothing,), numbers_of, "number")
     if used > whole:
         total = round_terms(const(whole), total, used - whole)
-    filled = -(-used // LANES) * LANES
-    for at in range(filled, spec.block, LANES):
-        b.store(ir.Constant(vector(I8, LANES), [0] * LANES), address(b, to, at * (1 + spec.paired)), align=1)
-    return b.fdiv(largest, top), _sum_of_lanes(b, total)
+    filled = -(-used // lanes) * lanes
+    for at in range(filled, spec.block, lanes):
+        b.store(ir.Constant(vector(I8, lanes), [0] * lanes), address(b, to, at * (1 + spec.paired)), align=1)
+    return b.fdiv(largest, top), _sum_of_lanes(b, total, lanes)
 
 
-def _sum_of_lanes(b: ir.IRBuilder, total: Value) -> Value:
-    lanes = LANES
+def _sum_of_lanes(b: ir.IRBuilder, total: Value, lanes: int) -> Value:
     while lanes > 1:
         lanes //= 2
         total = b.add(*(shuffle(b, total, total, range(at, at + lanes)) for at in (0, lanes)))
