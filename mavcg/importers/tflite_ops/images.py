@@ -1,4 +1,4 @@
-"""Handlers that resize images, that move blocks of pixels to channels or batches and back, and of pools and reductions.
+"""Handlers that resize images, that move blocks of pixels to channels or batches and back; pools, reductions and sums.
 
 Pads are never counted in a pool's mean or maximum.
 """
@@ -68,10 +68,20 @@ def _arg(op: str, call: TfliteCall) -> Results:
     return call.cast(positions, call.results[0].dtype if call.results[0].dtype in ("i32", "i64") else "i64")
 
 
+@known_at_build("axis")
+def cumsum(call: TfliteCall) -> Results:
+    """Import CUMSUM: of an element and those before it, or after it (reverse), with or without itself."""
+    x = call.operand(0, rank_min=1)
+    (axis,) = call.ints(1, "axis", 1)
+    flags = {name.lower(): bool(call.option(name, False)) for name in ("Exclusive", "Reverse")}
+    return call.add("cumulative_sum", x, axis=call.axis(axis, x.rank), **flags)
+
+
 _POOLING: Mapping[str, Handler] = {
     "ARG_MAX": partial(_arg, "arg_max"),
     "ARG_MIN": partial(_arg, "arg_min"),
     "AVERAGE_POOL_2D": average_pool_2d,
+    "CUMSUM": cumsum,
     "L2_POOL_2D": l2_pool_2d,
     "MAX_POOL_2D": max_pool_2d,
     "MEAN": partial(_reduce, "reduce_mean"),

@@ -16,12 +16,20 @@ def weights(seed: int) -> Any:
     return np.random.default_rng(seed).standard_normal((6, 3, 3, 6)).astype(np.float32) * 0.2
 
 
-def chain(writer: Writer, between: str = "") -> bytes:
-    """Two convolutions; between: an operator between them that mavcg has not."""
+FOREIGN = "REVERSE_SEQUENCE"  # an operator that mavcg has not
+
+
+def foreign(writer: Writer, x: int, shape: tuple[int, ...]) -> int:
+    """The first rows of a single image turned round, by FOREIGN."""
+    return int(writer.op(FOREIGN, [x, writer.constant([3])], options="ReverseSequenceOptions", shape=shape, seqDim=1))
+
+
+def chain(writer: Writer, between: bool = False) -> bytes:
+    """Two convolutions; between: with FOREIGN between them."""
     x = writer.input((1, 8, 8, 6), name="x")
     a = writer.op("CONV_2D", [x, writer.constant(weights(0)), writer.constant(np.ones(6, np.float32))], **CONVOLUTION)
     if between:
-        a = writer.op(between, [a, writer.constant([1])], shape=(1, 8, 8, 6))
+        a = foreign(writer, a, (1, 8, 8, 6))
     y = writer.op("CONV_2D", [a, writer.constant(weights(1)), writer.constant(np.ones(6, np.float32))], **CONVOLUTION)
     return writer.bytes(y)
 

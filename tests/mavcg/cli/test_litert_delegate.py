@@ -25,7 +25,7 @@ from ai_edge_litert.interpreter import Interpreter, load_delegate  # noqa: E402
 from mavcg.runtime.amalgamation import SOURCES as CSRC  # noqa: E402
 from mavcg.toolchain.zig import run_zig  # noqa: E402
 from tests.mavcg.cli.in_process import build_in  # noqa: E402
-from tests.mavcg.cli.litert_models import CONVOLUTION, X, chain, delegated, invoke, near, weights
+from tests.mavcg.cli.litert_models import CONVOLUTION, FOREIGN, X, chain, delegated, invoke, near, weights
 from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
 
 # What the issue has a user write, with the library's path.
@@ -90,10 +90,10 @@ def test_the_script_of_a_user_in_a_fresh_folder(build: Build, here: Path) -> Non
 
 @pytest.mark.long
 def test_a_node_that_stays_between_two_subgraphs(build: Build, here: Path, capfd: Any) -> None:
-    data = chain(Writer(), "CUMSUM")
+    data = chain(Writer(), between=True)
     report = build(here, data)
     assert [each["nodes"] for each in report["subgraphs"]] == [1, 1]
-    assert report["left"] == [{"op": "CUMSUM", "count": 1, "why": "this operator is not supported"}]
+    assert report["left"] == [{"op": FOREIGN, "count": 1, "why": "this operator is not supported"}]
     (have,), interpreter = delegated(here / "m.tflite", X)
 
     assert near(have, litert(data, [X])[0])

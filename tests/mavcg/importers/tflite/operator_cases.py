@@ -214,6 +214,8 @@ REDUCTIONS = {
 } | {
     "argmax": simple("ARG_MAX", (2, 3, 5), ints(-1), out="i64", options="ArgMaxOptions", outputType=4),
     "argmin": simple("ARG_MIN", (2, 3, 5), ints(1), out="i32", options="ArgMinOptions", outputType=2),
+    "cumsum": simple("CUMSUM", (2, 3, 5), ints(-1), options="CumsumOptions"),
+    "cumsum-others": simple("CUMSUM", (2, 3, 5), ints(1), options="CumsumOptions", exclusive=True, reverse=True),
 }
 STRIDED = "StridedSliceOptions"
 
