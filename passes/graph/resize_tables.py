@@ -1,8 +1,9 @@
 """Tables of a resized axis by the rule that its importer names, from the lengths of the axis before and after.
 
-The attribute `rule` of a resample or gather node is "[tflite ]MODE COORDINATES", in the words of ONNX's Resize. Its
-tables are computed operation by operation as the importers do, on tensors of a graph or at once on arrays, so that they
-have the bits of the tables that a file of these lengths gets.
+The attribute `rule` of a resample or gather node is "[tflite ]MODE COORDINATES", in the words of ONNX's Resize; mode
+cubic is followed by its coefficient, as in cubic-0.75. Its tables are computed operation by operation as the importers
+do, on tensors of a graph or at once on arrays, so that they have the bits of the tables that a file of these lengths
+gets.
 """
 
 from collections.abc import Callable
@@ -78,6 +79,8 @@ def tables_by_rule(node: Node, count: int, before: T, after: T, operators: Opera
         at = add("div", places, add("div", made, n))
     if half and coordinates != "tf_half_pixel_for_nn" and not (tflite and mode == "nearest"):
         at = add("sub", at, number(0.5))
+    if mode.startswith("cubic"):
+        return _cubic(float(mode.removeprefix("cubic")), at, operators)
     if mode != "linear":
         index = _nearest(mode, coordinates, at, operators)
         return add("cast", add("max", index, number(0)), to="i32"), None
@@ -90,6 +93,27 @@ def tables_by_rule(node: Node, count: int, before: T, after: T, operators: Opera
     part = add("where", add("equal", low, high), number(0), add("sub", at, low))
     index = add("add", low, add("mul", add("sub", high, low), pair))
     return add("cast", index, to="i32"), add("abs", add("sub", part, other))
+
+
+def _cubic(a: float, at: T, operators: Operators[T]) -> tuple[T, T]:
+    """Return the tables of four neighbours of each position by Keys' kernel with parameter a, computed in f64."""
+    add = operators.add
+    left = add("floor", at)
+    offsets = np.array([[-1, 0, 1, 2]])
+
+    def number(value: float) -> T:
+        return operators.constant(np.array(value))
+
+    index = add("max", add("add", left, operators.constant(offsets.astype(_F32))), operators.number(0))
+    part = add("sub", *(add("cast", each, to="f64") for each in (at, left)))
+    x = add("abs", add("sub", operators.constant(offsets.astype(np.float64)), part))
+    near = add("sub", add("mul", number(a + 2), x), number(a + 3))
+    near = add("add", add("mul", add("mul", near, x), x), number(1.0))
+    far = add("add", add("mul", add("sub", add("mul", number(a), x), number(5 * a)), x), number(8 * a))
+    far = add("sub", add("mul", far, x), number(4 * a))
+    outer = add("where", add("less", x, number(2.0)), far, number(0.0))
+    weight = add("where", add("less_equal", x, number(1.0)), near, outer)
+    return add("cast", index, to="i32"), add("cast", weight, to="f32")
 
 
 def _nearest(mode: str, coordinates: str, at: T, operators: Operators[T]) -> T:

@@ -170,9 +170,9 @@ def _rule_of_lengths(s: Axis, rule: Rule) -> str:
     known = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners", "tf_half_pixel_for_nn")
     by_lengths = rule.coordinates == "align_corners" or (s.by_size and rule.coordinates in known)
     mode = rule.nearest if rule.mode == "nearest" else rule.mode
-    if not by_lengths or mode in ("cubic", "simple") or rule.exclude_outside or rule.antialias:
+    if not by_lengths or mode == "simple" or rule.exclude_outside or rule.antialias:
         return ""
-    return f"{mode} {rule.coordinates}"
+    return f"{mode}{rule.cubic_a if mode == 'cubic' else ''} {rule.coordinates}"
 
 
 def _is_identity(call: OnnxCall, s: Axis, rule: Rule) -> bool:

@@ -33,17 +33,19 @@ MODES: tuple[dict[str, Any], ...] = (
     {"mode": "nearest"},
     {"mode": "nearest", "nearest_mode": "round_prefer_ceil"},
     {"mode": "nearest", "coordinate_transformation_mode": "align_corners", "nearest_mode": "ceil"},
+    {"mode": "cubic"},
+    {"mode": "cubic", "coordinate_transformation_mode": "align_corners", "cubic_coeff_a": -0.5},
 )
 
 
-@pytest.mark.parametrize("attributes", MODES, ids=lambda each: " ".join(each.values()))
+@pytest.mark.parametrize("attributes", MODES, ids=lambda each: " ".join(map(str, each.values())))
 @pytest.mark.sample(1)
 def test_features_of_another_level(tmp_path: Path, attributes: dict[str, Any]) -> None:
     net = images(lambda net: pyramid_of_features(net, **attributes), 1, 3, "height", "width")
     assert_images(tmp_path, net, SMALL, LENGTHS, LENGTHS[1:4])
 
 
-@pytest.mark.parametrize("attributes", MODES, ids=lambda each: " ".join(each.values()))
+@pytest.mark.parametrize("attributes", MODES, ids=lambda each: " ".join(map(str, each.values())))
 @pytest.mark.long
 def test_maps_of_the_size_of_the_image(tmp_path: Path, attributes: dict[str, Any]) -> None:
     """A head of a segmentation network: the factor is 8 or nearly 8."""
@@ -63,7 +65,7 @@ def test_maps_of_the_size_of_the_image(tmp_path: Path, attributes: dict[str, Any
 
 
 @pytest.mark.parametrize("factor", [2.0, 1.5])
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 @pytest.mark.sample(1)
 def test_corners_are_aligned(tmp_path: Path, factor: float, mode: str) -> None:
     """By a constant factor, which the positions do not follow."""
