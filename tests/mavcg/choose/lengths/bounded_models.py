@@ -117,11 +117,11 @@ class Tokens:
         return path
 
 
-def save_model(path: Path, nodes: Any, inputs: Any, outputs: Any, arrays: dict[str, Array]) -> None:
+def save_model(path: Path, nodes: Any, inputs: Any, outputs: Any, arrays: dict[str, Array], opset: int = 17) -> None:
     """Write a model of these nodes and constants."""
     initializers = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
     graph = onnx.helper.make_graph(nodes, "g", inputs, outputs, initializers)
-    opsets = [onnx.helper.make_opsetid("", 17)]
+    opsets = [onnx.helper.make_opsetid("", opset)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
 
 
@@ -191,7 +191,7 @@ class Images:
 
     def __init__(self, *shape: Any) -> None:  # lengths, None or names of dimensions
         self.shape, self.channels, self.last = shape, shape[1] or 1, "x"
-        self.rng, self.nodes = np.random.default_rng(0), list[Any]()
+        self.rng, self.nodes, self.opset = np.random.default_rng(0), list[Any](), 17
         self.arrays: dict[str, Array] = {}
 
     def add(self, op: str, *inputs: str, **attributes: Any) -> str:
@@ -219,7 +219,7 @@ class Images:
     def save(self, path: Path, dimension: str = "N") -> Path:
         value = onnx.helper.make_tensor_value_info
         shape = [dimension if n is None else n for n in self.shape]
-        save_model(path, self.nodes, [value("x", 1, shape)], [value(self.last, 1, None)], self.arrays)
+        save_model(path, self.nodes, [value("x", 1, shape)], [value(self.last, 1, None)], self.arrays, self.opset)
         return path
 
 

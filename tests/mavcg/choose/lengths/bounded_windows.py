@@ -63,6 +63,24 @@ def pyramid_of_features(net: Images, **attributes: Any) -> None:
     net.conv(4, 3, 3, pads=[1, 1, 1, 1], act="")
 
 
+def atrous_pyramid(net: Images, **attributes: Any) -> None:
+    """Dilated windows beside the mean of the image, which is resized to its size (DeepLab's ASPP)."""
+    net.conv(6, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    before, branches = net.last, list[str]()
+    for dilation in (1, 2, 3):
+        net.last, net.channels = before, 6
+        net.conv(4, 3, 3, pads=[dilation] * 4, dilations=[dilation] * 2)
+        branches.append(net.last)
+    net.add("GlobalAveragePool", before)
+    net.channels = 6
+    net.conv(4, 1, 1)
+    to_the_size_of(net, before, **attributes)
+    net.add("Concat", *branches, net.last, axis=1)
+    net.channels = 16
+    net.conv(5, 1, 1)
+    to_the_size_of(net, "x", **attributes)
+
+
 OPERATORS: dict[str, Callable[[Images, Any], None]] = {
     "conv": lambda net, draw: net.conv(
         draw(st.integers(1, 20)),

@@ -91,6 +91,20 @@ def test_norms_of_images(tmp_path: Path, groups: int, between: bool) -> None:
     assert_images(tmp_path, images(write, "batch", 6, "height", "width"), BATCH, LENGTHS, LENGTHS[1:3])
 
 
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.sample(1)
+def test_the_operator_of_group_norms(tmp_path: Path, opset: int) -> None:
+    """GroupNormalization, whose scale is of groups before opset 21, of channels from then on."""
+
+    def write(net: Images) -> None:
+        net.conv(6, 3, 3, pads=[1, 1, 1, 1])
+        given = [net.constant(np.linspace(-1, 1, 6 if opset == 21 else 3, dtype=np.float32)) for _ in range(2)]
+        net.add("GroupNormalization", net.last, *given, num_groups=3)
+        net.opset = opset
+
+    assert_images(tmp_path, images(write, "batch", 2, "height", "width"), BATCH, LENGTHS, LENGTHS[1:3])
+
+
 def test_a_norm_over_two_loops_is_refused(tmp_path: Path) -> None:
     net = Images(1, None, 5)
     net.add("LayerNormalization", "x", net.constant(np.ones(5, np.float32)), axis=1)

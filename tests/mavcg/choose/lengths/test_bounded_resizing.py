@@ -20,7 +20,12 @@ pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
 from tests.mavcg.choose.lengths.bounded_run import assert_images, assert_right  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_windows import images, pyramid_of_features, to_the_size_of  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_windows import (  # noqa: E402
+    atrous_pyramid,
+    images,
+    pyramid_of_features,
+    to_the_size_of,
+)
 
 SMALL = {"height": (7, 40), "width": (9, 41)}
 LENGTHS = [(7, 9), (40, 41), (39, 40), (8, 33), (17, 16), (32, 24), (13, 10)]
@@ -75,6 +80,16 @@ def test_corners_are_aligned(tmp_path: Path, factor: float, mode: str) -> None:
     net.conv(4, 3, 3, pads=[1, 1, 1, 1])
     lengths = (4, 5, 6, 7, 8, 38, 39, 40)
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 4, 40), lengths, (5, 8, 38, 39))
+
+
+@pytest.mark.parametrize("rule", ["half_pixel", "align_corners"])
+@pytest.mark.long
+def test_atrous_pyramids(tmp_path: Path, rule: str) -> None:
+    """One pixel, the mean of an image, becomes an image of the run's size."""
+    net = images(
+        lambda net: atrous_pyramid(net, mode="linear", coordinate_transformation_mode=rule), 1, 3, "height", "width"
+    )
+    assert_images(tmp_path, net, SMALL, LENGTHS[:4], LENGTHS[1:3])
 
 
 @pytest.mark.long
