@@ -42,12 +42,15 @@ def arrange_inputs(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Arra
     return images
 
 
-def _activate(node: XNode, values: Array) -> Array:
+def activate_f32(node: XNode, values: Array) -> Array:
+    """Return a node's tensor, f32, from the values before its activation."""
     if node.act == "relu":
-        return np.maximum(values, 0)
-    if node.act == "clip":
-        return np.asarray(np.clip(values, node.act_args[0], node.act_args[1]))
-    return np.where(values < 0, values * np.float32(node.act_args[0]), values) if node.act == "leaky" else values
+        values = np.maximum(values, 0)
+    elif node.act == "clip":
+        values = np.clip(values, node.act_args[0], node.act_args[1])
+    elif node.act == "leaky":
+        values = np.where(values < 0, values * np.float32(node.act_args[0]), values)
+    return np.asarray(values).astype(np.float32, copy=False)
 
 
 def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequence[Array]) -> Array:
@@ -65,7 +68,7 @@ def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequen
         values = np.concatenate(inputs, axis=-1)
     else:
         values = windows.move_elements(node, inputs[0])
-    return _activate(node, values).astype(np.float32)
+    return activate_f32(node, values)
 
 
 def evaluate_f32(graph: XGraph, images: Mapping[str, Array]) -> dict[str, Array]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from mavcg.accelerators import windows
 from mavcg.accelerators.fixed_point import (
     accumulator_radix,
     convolution_sums,
@@ -14,7 +13,6 @@ from mavcg.accelerators.fixed_point import (
     finish,
     to_integers,
     to_reals,
-    wrap32,
 )
 from mavcg.accelerators.shapes import (
     LEAST_RADIX,
@@ -55,12 +53,17 @@ class LayerSearch:
         self._lowest = min(radices.values())
 
     def quantise_node(
-        self, node: XNode, reals: Sequence[Mapping[str, Array]], integers: Sequence[Mapping[str, Array]]
+        self,
+        node: XNode,
+        reals: Sequence[Mapping[str, Array]],
+        integers: Sequence[Mapping[str, Array]],
+        means: Array | None,
     ) -> list[Array]:
         """Choose the radix positions of one node, and return its tensor for each image.
 
         Tensors are int8, or f32 for a host node without a radix position.
-        reals, integers: tensors of the nodes before it, in f32 and as integers, for each image.
+        reals: f32 tensors of the node, for each image. integers: tensors of the nodes before it as integers. means:
+        mean of the f32 sums of each output channel of a convolution, with the bias, before the activation.
         """
         if node.kind == "host":
             read = any(self._kinds[name] != "host" for name in self._readers[node.name])
@@ -71,7 +74,7 @@ class LayerSearch:
         inputs = [[values[name] for name in node.inputs] for values in integers]
         targets = [values[node.name] for values in reals]
         if node.kind in CONVOLUTIONS:
-            return self._convolution(node, inputs, targets, [values[node.inputs[0]] for values in reals])
+            return self._convolution(node, inputs, targets, means if self.correct_bias else None)
         in_radices = self._input_radices(node)
 
         def results(radix: int) -> list[Array]:
@@ -117,10 +120,9 @@ class LayerSearch:
         ]
 
     def _convolution(
-        self, node: XNode, inputs: Sequence[Sequence[Array]], targets: Sequence[Array], real_inputs: Sequence[Array]
+        self, node: XNode, inputs: Sequence[Sequence[Array]], targets: Sequence[Array], means: Array | None
     ) -> list[Array]:
         (x_radix,), real = self._input_radices(node), self.graph.parameters[node.name]
-        means = channel_means(node, real, real_inputs) if self.correct_bias else None
         best: tuple[float, int, int] | None = None
         kept: tuple[XNode, Parameters, list[Array]] | None = None
         for number, (weight_radix, steps, sums) in enumerate(self._sums(node, real, x_radix, inputs, means)):
@@ -156,7 +158,8 @@ class LayerSearch:
             bias = np.clip(integer.bias + moved, -MOST_BIAS, MOST_BIAS).astype(np.int64)
             steps = bias - integer.bias
             if steps.any():
-                yield weight_radix, tuple(int(step) for step in steps), [wrap32(s + steps) for s in sums]
+                # int32 is added modulo 2^32, as the sums are.
+                yield weight_radix, tuple(steps.tolist()), [s + steps.astype(np.int32) for s in sums]
 
     def _weight_radices(self, node: XNode, real: Parameters, x_radix: int) -> list[tuple[int, ...]]:
         """Return the radix positions to try for the weights: without saturation, and with the largest saturated."""
@@ -171,12 +174,6 @@ class LayerSearch:
             best = [Sample.of(row).best_radix() for row in real.weights.reshape(real.weights.shape[0], -1)]
             tried += [tuple(min(radix + step, most) for radix in best) for step in (0, 1)]
         return tried
-
-
-def channel_means(node: XNode, real: Parameters, inputs: Sequence[Array]) -> Array:
-    """Return the mean of a convolution's f32 sums for each output channel over all images, before the activation."""
-    sums = [windows.convolve(node, x, real.weights).reshape(-1, node.channels) for x in inputs]
-    return np.asarray(np.mean([s.mean(axis=0, dtype=np.float64) for s in sums], axis=0) + real.bias)
 
 
 def integer_parameters(

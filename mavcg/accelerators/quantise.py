@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mavcg.accelerators import windows
 from mavcg.accelerators.fixed_point import to_reals
-from mavcg.accelerators.float_reference import evaluate_node_f32
+from mavcg.accelerators.float_reference import activate_f32, evaluate_node_f32
 from mavcg.accelerators.image.program import NodeRadix
 from mavcg.accelerators.layer_search import GRANULARITIES, LayerSearch, integer_parameters
 from mavcg.accelerators.shapes import check_xgraph
@@ -87,9 +88,8 @@ def quantise(
     layers = []
     for at, node in enumerate(graph.nodes):
         progress(f"radix positions: {node.name}")
-        for values, image in zip(reals, images, strict=True):
-            values[node.name] = _real_value(graph, node, values, image)
-        made = search.quantise_node(node, reals, integers)
+        means = _add_real_values(graph, node, reals, images)
+        made = search.quantise_node(node, reals, integers, means)
         for values, result in zip(integers, made, strict=True):
             values[node.name] = result
         chosen = search.chosen[node.name]
@@ -115,16 +115,29 @@ def sqnr_db(real: Sequence[Array], integers: Sequence[Array]) -> float:
     return float(10 * np.log10(signal / noise)) if signal else float("-inf")
 
 
-def _real_value(graph: XGraph, node: XNode, values: Mapping[str, Array], image: Mapping[str, Array]) -> Array:
-    if node.kind == "input":
-        return image[node.name]
-    inputs = [values[name] for name in node.inputs]
-    if node.kind == "host":
-        host = graph.hosts[node.name]
-        shaped = [x.reshape(host.types[name].shape) for name, x in zip(host.inputs, inputs, strict=True)]
-        (result,) = run_graph(host, *shaped)
-        return result
-    return evaluate_node_f32(node, graph.parameters.get(node.name), inputs)
+def _add_real_values(
+    graph: XGraph, node: XNode, reals: Sequence[dict[str, Array]], images: Sequence[Mapping[str, Array]]
+) -> Array | None:
+    """Add a node's f32 tensor to those of each image.
+
+    Returns: of a convolution, the mean of its sums with the bias over all images, for each output channel.
+    """
+    parameters, means = graph.parameters.get(node.name), []
+    for values, image in zip(reals, images, strict=True):
+        inputs = [values[name] for name in node.inputs]
+        if node.kind == "input":
+            values[node.name] = image[node.name]
+        elif node.kind == "host":
+            host = graph.hosts[node.name]
+            shaped = [x.reshape(host.types[name].shape) for name, x in zip(host.inputs, inputs, strict=True)]
+            (values[node.name],) = run_graph(host, *shaped)
+        elif parameters is not None:
+            sums = windows.convolve(node, inputs[0], parameters.weights)
+            means.append(sums.reshape(-1, node.channels).mean(axis=0, dtype=np.float64))
+            values[node.name] = activate_f32(node, sums + parameters.bias)
+        else:
+            values[node.name] = evaluate_node_f32(node, None, inputs)
+    return np.asarray(np.mean(means, axis=0) + parameters.bias) if parameters is not None else None
 
 
 def with_fixed_radices(graph: XGraph) -> XGraph:

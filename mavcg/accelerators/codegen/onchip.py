@@ -4,6 +4,7 @@ Addresses advance through the memory, so that a buffer that is loaded while anot
 loading unit only waits, by a token, for the readers of what was placed there one round before.
 """
 
+from bisect import bisect_left
 from collections.abc import Hashable
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class DoesNotFitError(Exception):
         self.memory = memory
 
 
-@dataclass
+@dataclass(eq=False)
 class _Buffer:
     first: int
     end: int
@@ -34,18 +35,20 @@ class OnChipMemory:
         self.name = name
         self.words = words
         self._next = 0
-        self._buffers: list[_Buffer] = []
+        self._buffers: list[_Buffer] = []  # by address; none overlap
+        self._firsts: list[int] = []  # their addresses
+        self._by_key: dict[Hashable, list[_Buffer]] = {}  # the oldest first
 
     def find(self, key: Hashable) -> int | None:
         """Pin a buffer and return its address; None if it was overwritten. key: as allocate was given it."""
-        for buffer in self._buffers:
-            if buffer.key == key:
-                buffer.pins += 1
-                return buffer.first
-        return None
+        buffers = self._by_key.get(key)
+        if not buffers:
+            return None
+        buffers[0].pins += 1
+        return buffers[0].first
 
     def allocate(self, words: int, key: Hashable) -> int:
-        """Return the address of a new, pinned buffer. Raises: DoesNotFitError."""
+        """Return the address of a new, pinned buffer. key: for find; None for no later use. Raises: DoesNotFitError."""
         first = self._free_from(self._next, words)
         if first is None:
             first = self._free_from(0, words)
@@ -53,24 +56,42 @@ class OnChipMemory:
             wrong = f"{self.name}: {words} of {self.words} words beside {self.pinned_words()} in use"
             raise DoesNotFitError(self.name, wrong)
         end = first + words
-        self._buffers = [buffer for buffer in self._buffers if buffer.end <= first or buffer.first >= end]
-        self._buffers.append(_Buffer(first, end, key, 1))
+        low, high = self._first_after(first), bisect_left(self._firsts, end)
+        for buffer in self._buffers[low:high]:
+            self._forget_key(buffer)
+        made = _Buffer(first, end, key, 1)
+        self._buffers[low:high], self._firsts[low:high] = [made], [first]
+        if key is not None:
+            self._by_key.setdefault(key, []).append(made)
         self._next = end
         return first
 
+    def _first_after(self, at: int) -> int:
+        """Return the number of buffers that end at an address or before it."""
+        index = bisect_left(self._firsts, at)
+        return index - 1 if index and self._buffers[index - 1].end > at else index
+
+    def _forget_key(self, buffer: _Buffer) -> None:
+        if buffer.key is None:
+            return
+        buffers = self._by_key[buffer.key]
+        buffers.remove(buffer)
+        if not buffers:
+            del self._by_key[buffer.key]
+        buffer.key = None
+
     def _free_from(self, at: int, words: int) -> int | None:
-        for buffer in sorted((b for b in self._buffers if b.pins), key=lambda b: b.first):
-            if buffer.end <= at:
-                continue
+        for index in range(self._first_after(at), len(self._buffers)):
+            buffer = self._buffers[index]
             if buffer.first >= at + words:
                 break
-            at = buffer.end
+            if buffer.pins:
+                at = buffer.end
         return at if at + words <= self.words else None
 
     def release(self, address: int) -> None:
         """Remove a pin from the buffer at an address; a buffer without pins may be overwritten."""
-        buffer = next(b for b in self._buffers if b.first == address)
-        buffer.pins -= 1
+        self._buffers[bisect_left(self._firsts, address)].pins -= 1
 
     def pinned_words(self) -> int:
         """Return the total size of the pinned buffers, in words."""
@@ -84,4 +105,4 @@ class OnChipMemory:
         """Forget the keys of unpinned buffers, so that later code does not reuse their contents."""
         for buffer in self._buffers:
             if not buffer.pins:
-                buffer.key = None
+                self._forget_key(buffer)

@@ -6,6 +6,7 @@ A tile has its addresses, and its rows are distributed over the banks.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mavcg.accelerators.isa.datapath import Datapath, blocks
 from mavcg.accelerators.simulator.timing import bank_conflict
@@ -118,6 +119,7 @@ class ChipTile:
         return {side: self.address + offset, f"{side}_row": self.row, f"{side}_block": self.block}
 
 
+@lru_cache(maxsize=4096)
 def row_pitch(columns: int, strides: tuple[int, ...], path: Datapath) -> int:
     """Return the row pitch of a tile, in words, that puts rows which convolutions read together into different banks.
 

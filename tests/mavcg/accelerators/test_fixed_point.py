@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mavcg.accelerators.fixed_point import (
     ROUNDINGS,
+    convolution_sums,
     evaluate,
     evaluate_node,
     reciprocal,
@@ -40,6 +41,32 @@ def test_shift_is_exact(value: int, shift: int, rounding: str) -> None:
     expected = rounded(Fraction(value) / Fraction(2) ** shift, rounding)
 
     assert int(shift_round(np.array(value), shift, rounding)) == expected
+
+
+@given(
+    st.lists(st.integers(-(1 << 31), (1 << 31) - 1), min_size=1, max_size=4),
+    st.integers(-3, 40),
+    st.sampled_from(ROUNDINGS),
+)
+def test_shift_of_32_bits_is_exact(values: list[int], shift: int, rounding: str) -> None:
+    expected = [rounded(Fraction(value) / Fraction(2) ** shift, rounding) for value in values]
+
+    assert shift_round(np.array(values, np.int32), shift, rounding).tolist() == expected
+
+
+@pytest.mark.parametrize("weight", [1, 127])
+@pytest.mark.parametrize("bias", [5, (1 << 31) - 1])
+def test_sums_are_exact_below_and_above_what_f32_holds(weight: int, bias: int) -> None:
+    node = XNode("c", "conv", ("x",), (1, 1, 1, 2), (1, 1))
+    weights = np.full((2, 1, 1, 1041), weight, np.int8)
+    weights[1] *= -1
+    x = np.full((1, 1, 1, 1041), -128, np.int8)
+    x[..., -1] = 127
+
+    sums = convolution_sums(node, Parameters(weights, np.full(2, bias, np.int32)), x)
+
+    exact = int(weights[0].astype(int).ravel() @ x.astype(int).ravel())
+    assert sums.ravel().tolist() == [(s + bias + (1 << 31)) % (1 << 32) - (1 << 31) for s in (exact, -exact)]
 
 
 def test_unknown_rounding_is_refused() -> None:
