@@ -40,7 +40,7 @@ def quiet(message: str) -> None:
 def true_cycles(groups: list[tuple[str, ...]], graph: XGraph, truth: GroupCosts) -> float:
     """Return the sum of the simulated cycles of groups; infinite if one of them does not fit."""
     costs = [truth.cost(graph, nodes) for nodes in groups]
-    return sum(float("inf") if cost is None else cost.cycles for cost in costs)
+    return sum(float("inf") if cost is None else cost.cost for cost in costs)
 
 
 def row(name: str, target: IsaTarget, file: GroupCostFile) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def row(name: str, target: IsaTarget, file: GroupCostFile) -> dict[str, Any]:
     first = choose_fusion(graph, target, read_templates(), learned, ("exact",))
     at_first = learned.exact_groups, learned.predicted_groups
     errors = [
-        abs(predicted.cycles / cost.cycles - 1)
+        abs(predicted.cost / cost.cost - 1)
         for group in first.instance.groups
         if learned.is_predicted(graph, group.nodes)
         and (predicted := learned.cost(graph, group.nodes)) is not None

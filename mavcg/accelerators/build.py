@@ -20,6 +20,7 @@ from mavcg.accelerators.images import read_images, seeded_images
 from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.quantise import quantise
 from mavcg.accelerators.simulator.cycles import SimulatedTime, simulate
+from mavcg.accelerators.simulator.report import energy_mj
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph, accelerator_share
 from mavcg.errors import MavcgError
@@ -96,7 +97,7 @@ def build_program(request: ProgramRequest, progress: Progress) -> BuiltProgram:
             f"{model}: the accelerator cannot compute any of its nodes; build it for the CPU by `mavcg build`"
         )
     with stages.stage("fuse"), group_costs(request.costs, target) as provider:
-        chosen = choose_groups(graph, target, search, progress, provider)
+        chosen = choose_groups(graph, target, search, progress, provider, request.costs.objective)
     with stages.stage("generate"):
         program, groups = generate(graph, chosen.groups, target, progress)
     with stages.stage("simulate"):
@@ -141,6 +142,8 @@ def build_json(built: BuiltProgram) -> dict[str, Any]:
             "features": program.feature_bytes,
         },
         "predicted_cycles": built.time.cycles,
+        "predicted_ddr_bytes": built.time.ddr_bytes,
+        "predicted_millijoules": energy_mj(program, built.time),
         "cpu_nodes": list(program.cpu_nodes),
         "cpu_libraries": list(program.libraries),
         "seconds": dict(built.seconds),

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from mavcg.accelerators.codegen.choose_tile import simulated_cycles
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate_group
+from mavcg.accelerators.codegen.objective import Objective, cost_of_run
 from mavcg.accelerators.costs.computed import SimulatedGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts
 from mavcg.accelerators.fusion.costs import GroupCosts
@@ -14,6 +14,7 @@ from mavcg.accelerators.fusion.plan import FusionChoices, choose_fusion
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.fusion.tiling import paper_tile
 from mavcg.accelerators.groups import FusedGroup, GroupTooLarge
+from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph, XNode
 
@@ -25,7 +26,7 @@ class ChosenGroups:
     """Groups with their tiles, in the order of execution.
 
     embeddings: number of candidate groups. tiles: simulated cycles with the paper's tile and with the searched tile, of
-    each group for which the paper has a tile; the group keeps the faster tile.
+    each group for which the paper has a tile; the group keeps the cheaper tile.
     """
 
     groups: tuple[FusedGroup, ...]
@@ -48,24 +49,25 @@ def choose_groups(
     search: str,
     progress: Callable[[str], None],
     costs: GroupCosts | None = None,
+    objective: Objective = "time",
 ) -> ChosenGroups:
     """Return the groups of the accelerator's nodes.
 
     search: "exact", "paper" or "greedy", over the embeddings of all templates, or "none" to make each node a group.
-    costs: provider of costs; None for simulated costs.
+    costs: provider of costs; None for simulated costs. objective: what its costs count.
     Raises: GroupTooLarge if a node does not fit on chip by itself.
     """
     ours = divide(graph).accelerator
-    costs = SimulatedGroupCosts(target) if costs is None else costs
+    costs = SimulatedGroupCosts(target, objective) if costs is None else costs
     if search == "none":
         groups = []
         for number, name in enumerate(ours):
             progress(f"tiles of node {number + 1} of {len(ours)}: {name}")
             groups.append(_single(graph, name, costs, target))
-        return compare_tiles(graph, ChosenGroups(tuple(groups), 0), target, progress)
+        return compare_tiles(graph, ChosenGroups(tuple(groups), 0), target, progress, objective)
     choices = search_path(graph, target, search, progress, costs)
     embeddings = sum(len(group.nodes) > 1 for group in choices.instance.groups)
-    return compare_tiles(graph, ChosenGroups(choices.plan(search).groups, embeddings), target, progress)
+    return compare_tiles(graph, ChosenGroups(choices.plan(search).groups, embeddings), target, progress, objective)
 
 
 def search_path(
@@ -87,9 +89,13 @@ def search_path(
 
 
 def compare_tiles(
-    graph: XGraph, chosen: ChosenGroups, target: IsaTarget, progress: Callable[[str], None]
+    graph: XGraph,
+    chosen: ChosenGroups,
+    target: IsaTarget,
+    progress: Callable[[str], None],
+    objective: Objective = "time",
 ) -> ChosenGroups:
-    """Simulate each group with the paper's tile too, and keep the faster tile."""
+    """Simulate each group with the paper's tile too, and keep the cheaper tile."""
     facts, groups = GraphFacts(graph), list[FusedGroup]()
     compared: dict[object, tuple[int, int, FusedGroup] | None] = {}
     comparisons = []
@@ -97,7 +103,7 @@ def compare_tiles(
         progress(f"the paper's tile of group {number} of {len(chosen.groups)}")
         key = group_shape(facts, group.nodes).key, group.tile
         if key not in compared:
-            compared[key] = _compare_tiles(graph, facts, group, target)
+            compared[key] = _compare_tiles(graph, facts, group, target, objective)
         result = compared[key]
         if result is None:
             groups.append(group)
@@ -109,9 +115,9 @@ def compare_tiles(
 
 
 def _compare_tiles(
-    graph: XGraph, facts: GraphFacts, group: FusedGroup, target: IsaTarget
+    graph: XGraph, facts: GraphFacts, group: FusedGroup, target: IsaTarget, objective: Objective
 ) -> tuple[int, int, FusedGroup] | None:
-    """Return a group's cycles with the paper's tile and with its own, and the group with the faster tile.
+    """Return a group's cycles with the paper's tile and with its own, and the group with the cheaper tile.
 
     The result is None if the paper has no tile for the group.
     """
@@ -122,10 +128,10 @@ def _compare_tiles(
     tried = []
     for tile in (paper[0], group.tile):
         program, fitted = generate_group(graph, replace(group, tile=tile), target)
-        cycles = simulated_cycles(program)
-        tried.append((cycles, replace(fitted, cost=float(cycles))))
+        time = simulate(program)
+        tried.append((time.cycles, replace(fitted, cost=cost_of_run(program, time, objective))))
     (by_paper, smaller), (searched, own) = tried
-    return by_paper, searched, smaller if by_paper < searched else own
+    return by_paper, searched, smaller if smaller.cost < own.cost else own
 
 
 def _single(graph: XGraph, name: str, costs: GroupCosts, target: IsaTarget) -> FusedGroup:
@@ -136,4 +142,4 @@ def _single(graph: XGraph, name: str, costs: GroupCosts, target: IsaTarget) -> F
             f"{graph.name}: {node.origin or name} ({node.kind}) does not fit on chip even as tiles of a pixel; give "
             f"the target {target.name} larger buffers, or leave the node to the CPU"
         )
-    return FusedGroup((name,), "single", cost.tile, cost.cycles)
+    return FusedGroup((name,), "single", cost.tile, cost.cost)

@@ -101,4 +101,4 @@ class _Costs:
 def _alone(graph: XGraph, node: XNode, costs: GroupCosts) -> float:
     """Return the cycles of a node as a group by itself; 0 if it does not fit on chip, of which the search tells."""
     cost = costs.cost(graph, (node.name,))
-    return 0.0 if cost is None else cost.cycles
+    return 0.0 if cost is None else cost.cost

@@ -1,27 +1,23 @@
-"""Choose a group's tile: the fastest of a grid by estimate, then the fastest of a few by simulation."""
+"""Choose a group's tile: the cheapest of a grid by estimate, then the cheapest of a few by simulation."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mavcg.accelerators.codegen.clusters import channel_step, clusters_of
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.estimate import EstimatedGroup, alike_passes, divide_channels, estimate, tile_demand
 from mavcg.accelerators.codegen.generate import generate_group
 from mavcg.accelerators.codegen.group_code import GroupCode
+from mavcg.accelerators.codegen.objective import Objective, simulated_cost
 from mavcg.accelerators.groups import ORDERS, FusedGroup, GroupTile
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.datapath import Datapath, blocks, datapath
-from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import CONVOLUTIONS, XGraph, XNode
 from mavcg.errors import MavcgError
 
 FINALISTS = 2  # number of tiles that are simulated
-
-
-def simulated_cycles(program: AccelProgram) -> int:
-    """Return the cycles of a program, by cycle-accurate simulation."""
-    return simulate(program).cycles
 
 
 def tiled_group(
@@ -30,34 +26,38 @@ def tiled_group(
     template: str,
     target: IsaTarget,
     finalists: int = FINALISTS,
-    cycles_of: Callable[[AccelProgram], int] = simulated_cycles,
+    cost_of: Callable[[AccelProgram], float] | None = None,
+    objective: Objective = "time",
 ) -> FusedGroup:
-    """Return a group of nodes with its tile and its cycles.
+    """Return a group of nodes with its tile and its cost.
 
-    finalists: number of tiles whose programs are generated. cycles_of: gives the cycles of a program.
+    finalists: number of tiles whose programs are generated. cost_of: gives the cost of a program; None for that by
+    simulation. objective: what costs count.
     Raises: MavcgError if no tile fits.
     """
     group = FusedGroup(tuple(nodes), template, _least(graph, nodes))
-    timed: list[tuple[int, FusedGroup]] = []
+    cost_of = partial(simulated_cost, objective=objective) if cost_of is None else cost_of
+    tried: list[FusedGroup] = []
     wrong: MavcgError | None = None
-    for tile in [*ranked_tiles(graph, nodes, target)[:finalists], group.tile]:
-        if timed and tile is group.tile:
+    for tile in [*ranked_tiles(graph, nodes, target, objective)[:finalists], group.tile]:
+        if tried and tile is group.tile:
             break  # the smallest tile is tried only if no other tile fits
         try:
             program, fitted = generate_group(graph, replace(group, tile=tile), target)
         except MavcgError as error:
             wrong = error
             continue
-        cycles = cycles_of(program)
-        timed.append((cycles, replace(fitted, cost=float(cycles))))
-    if not timed:
+        tried.append(replace(fitted, cost=float(cost_of(program))))
+    if not tried:
         assert wrong is not None
         raise wrong
-    return min(timed, key=lambda entry: entry[0])[1]
+    return min(tried, key=lambda one: one.cost)
 
 
-def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list[GroupTile]:
-    """Return the tiles that may fit, the fastest by estimate first."""
+def ranked_tiles(
+    graph: XGraph, nodes: Sequence[str], target: IsaTarget, objective: Objective = "time"
+) -> list[GroupTile]:
+    """Return the tiles that may fit, the cheapest by estimate first: the fastest, or those that move fewest bytes."""
     path, by_name, chosen = datapath(target), graph.by_name(), set(nodes)
     members = [node for node in graph.nodes if node.name in chosen]
     readers = graph.readers()
@@ -82,7 +82,9 @@ def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list
             rating = estimate(shape, tiles, division, order, path, target)
             if rating is not None:
                 tile = GroupTile(*sizes, out_ch, most_in, order)
-                rated.append((rating.cycles, -sizes[0], -out_ch, order, tile))
+                # DDR bytes decide the energy too: each takes that of 130 bytes on chip.
+                moved = 0 if objective == "time" else rating.ddr_bytes
+                rated.append((moved, rating.cycles, -sizes[0], -out_ch, order, tile))
     return [entry[-1] for entry in sorted(rated, key=lambda entry: entry[:-1])]
 
 

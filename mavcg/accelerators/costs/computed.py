@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mavcg.accelerators.codegen.choose_tile import simulated_cycles, tiled_group
+from mavcg.accelerators.codegen.choose_tile import tiled_group
+from mavcg.accelerators.codegen.objective import Objective
 from mavcg.accelerators.costs.kept import GroupKeys
 from mavcg.accelerators.fusion.costs import GroupCost
-from mavcg.accelerators.groups import GroupTooLarge
+from mavcg.accelerators.groups import FusedGroup, GroupTooLarge
 from mavcg.accelerators.host.runtime import DeviceDriver, DeviceProgram
 from mavcg.accelerators.image.elf_file import write_elf
 from mavcg.accelerators.image.program import AccelProgram
@@ -30,10 +31,12 @@ class SimulatedGroupCosts:
     """A provider of costs that generates each group's code with a few tiles, and simulates it.
 
     Groups with the same parameters are simulated once. A group by itself starts on an idle machine, so the sum over a
-    network is an upper bound of its time, a few per cent too high: transfers of consecutive groups overlap.
+    network is an upper bound of its time, a few per cent too high: transfers of consecutive groups overlap. objective:
+    what costs count.
     """
 
     target: IsaTarget
+    objective: Objective = "time"
     _known: dict[object, GroupCost | None] = field(default_factory=dict)
     _keys: GroupKeys = field(default_factory=GroupKeys)
 
@@ -51,14 +54,14 @@ class SimulatedGroupCosts:
         self._known.update(zip(unlike, run_tasks(tasks, default_workers(), progress), strict=True))
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """Return the simulated cost with the fastest tile; None if the group does not fit on chip."""
+        """Return the simulated cost with the cheapest tile; None if the group does not fit on chip."""
         key = self._keys.key(graph, nodes)
         if key not in self._known:
             self._known[key] = self._simulate(graph, nodes)
         return self._known[key]
 
     def _simulate(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        return fastest_tile(graph, nodes, self.target, simulated_cycles)
+        return _with_tile(lambda: tiled_group(graph, nodes, "cost", self.target, objective=self.objective))
 
 
 @dataclass
@@ -87,7 +90,7 @@ class DeviceGroupCosts:
         """
         key = self._keys.key(graph, nodes)
         if key not in self._known:
-            self._known[key] = fastest_tile(graph, nodes, self.target, self._cycles)
+            self._known[key] = _with_tile(lambda: tiled_group(graph, nodes, "cost", self.target, cost_of=self._cycles))
         return self._known[key]
 
     def _cycles(self, program: AccelProgram) -> int:
@@ -106,15 +109,10 @@ class DeviceGroupCosts:
         return min(counts)
 
 
-def fastest_tile(
-    graph: XGraph, nodes: Sequence[str], target: IsaTarget, cycles_of: Callable[[AccelProgram], int]
-) -> GroupCost | None:
-    """Return the cost of a group with the fastest of a few tiles; None if it does not fit on chip.
-
-    cycles_of: cycles of the group's program. Raises: MavcgError, as `cycles_of`.
-    """
+def _with_tile(tiled: Callable[[], FusedGroup]) -> GroupCost | None:
+    """Return the cost of a group with its tile; None if it does not fit on chip."""
     try:
-        group = tiled_group(graph, nodes, "cost", target, cycles_of=cycles_of)
+        group = tiled()
     except GroupTooLarge:
         return None
     return GroupCost(group.cost, group.tile)

@@ -90,7 +90,7 @@ class GroupCostFile(Database):
     def put(self, provider: str, costs: Sequence[tuple[str, GroupCost | None]]) -> None:
         """Store costs by key; None for a group that cannot run."""
         rows = [
-            (key, provider, None, "") if cost is None else (key, provider, cost.cycles, json.dumps(asdict(cost.tile)))
+            (key, provider, None, "") if cost is None else (key, provider, cost.cost, json.dumps(asdict(cost.tile)))
             for key, cost in costs
         ]
         with self.transaction() as connection:

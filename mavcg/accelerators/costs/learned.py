@@ -102,7 +102,7 @@ class LearnedGroupCosts:
         if not predicted:
             return
         samples = [
-            (features[key], np.log(cost.cycles / self._cycles(graph, unlike[key])))
+            (features[key], np.log(cost.cost / self._cycles(graph, unlike[key])))
             for key in simulated
             if features[key] is not None and (cost := self.exact.cost(graph, unlike[key])) is not None
         ]

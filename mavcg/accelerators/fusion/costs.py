@@ -16,9 +16,9 @@ MOST_TILED = 3  # up to this many nodes, tiles are searched even if the group fi
 
 @dataclass(frozen=True)
 class GroupCost:
-    """Cost of a group. cycles: time for one image. tile: the tile with this cost."""
+    """Cost of a group for one image, in cycles, or in the unit of another objective. tile: the tile with this cost."""
 
-    cycles: float
+    cost: float
     tile: GroupTile
 
 

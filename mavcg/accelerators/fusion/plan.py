@@ -46,7 +46,7 @@ class FusionChoices:
         for index in self.paths[search].chosen:
             cost = self.costs[index]
             groups.append(
-                FusedGroup(self.instance.groups[index].nodes, self.candidates[index].template, cost.tile, cost.cycles)
+                FusedGroup(self.instance.groups[index].nodes, self.candidates[index].template, cost.tile, cost.cost)
             )
         return FusionPlan(tuple(groups))
 
@@ -106,7 +106,7 @@ def choose_fusion(
         if cost is not None:
             candidates.append(opportunity)
             priced.append(cost)
-            groups.append(PricedGroup(names, cost.cycles))
+            groups.append(PricedGroup(names, cost.cost))
     seconds["evaluation"] = _cpu_seconds() - start
     instance = PathInstance.of(groups, accelerator_edges(graph), graph.name)
     paths = {}
@@ -146,8 +146,8 @@ def _screen(facts: GraphFacts, embedded: Sequence[Opportunity], screen: GroupCos
         cost = screen.cost(facts.graph, sorted(opportunity.nodes, key=facts.index_of.__getitem__))
         if len(opportunity.nodes) == 1:
             (name,) = opportunity.nodes
-            alone[name] = float("inf") if cost is None else cost.cycles
-        elif cost is not None and (gain := sum(alone[name] for name in opportunity.nodes) - cost.cycles) > 0:
+            alone[name] = float("inf") if cost is None else cost.cost
+        elif cost is not None and (gain := sum(alone[name] for name in opportunity.nodes) - cost.cost) > 0:
             gains.append((gain, at))
     whole = [(gain, at) for gain, at in gains if embedded[at].template == "whole"]
     kept = {at for gain, at in gains if embedded[at].template != "whole"}

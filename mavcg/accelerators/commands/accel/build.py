@@ -76,6 +76,13 @@ class AccelBuildOptions:
             "(measured); default simulated."
         ),
     ] = "simulated"
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="What costs of groups count: time; bytes (of the DDR memory); or energy; default time. Of equal ones "
+            "the faster is taken."
+        ),
+    ] = "time"
     cost_db: CostDatabase = None
     driver: DeviceDriver = None
     as_json: JsonReport = False
@@ -94,11 +101,13 @@ def run_build(options: AccelBuildOptions) -> None:
     mavcg accel build net.onnx --target ./mine.toml --search none -o net.elf --json
     mavcg accel build squeezenet --target zu9 --search paper -o squeezenet.elf
     mavcg accel build googlenet --target zu9 --costs learned --cost-db costs.sqlite -o googlenet.elf
+    mavcg accel build squeezenet --target zu2 --objective bytes -o squeezenet.elf
     mavcg accel build deploy.prototxt --weights net.caffemodel --target zu2 -o net.elf
     mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     """
     from mavcg.accelerators.build import ProgramRequest, build_json, build_program, with_cpu_parts
+    from mavcg.accelerators.codegen.objective import objective_of
     from mavcg.accelerators.costs.providers import CostRequest
     from mavcg.accelerators.host.build_parts import CpuCores
     from mavcg.accelerators.image.elf_file import write_elf
@@ -122,7 +131,7 @@ def run_build(options: AccelBuildOptions) -> None:
             parse_shapes(options.shape or (), options.ignore_declared_shapes),
             granularity,
             options.weights,
-            CostRequest(options.costs, options.cost_db, options.driver),
+            CostRequest(options.costs, options.cost_db, options.driver, objective_of(options.objective)),
         )
         built = build_program(request, progress)
         if cpu.are_named:
@@ -156,7 +165,8 @@ def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     )
     out.print(
         f"  simulated: {report['predicted_cycles']} cycles, {simulated['ms']:.3f} ms, {simulated['gops']:.1f} GOP/s, "
-        f"{100 * simulated['utilisation']:.1f} % of the array"
+        f"{100 * simulated['utilisation']:.1f} % of the array; {simulated['ddr_bytes']} bytes of DDR memory, "
+        f"{simulated['energy']['millijoules']:.2f} mJ"
     )
     out.print(
         f"  calibrated by {report['calibration']}; "

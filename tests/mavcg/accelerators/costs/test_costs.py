@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mavcg.accelerators.codegen.choose_tile import simulated_cycles
+from bench.accelerators.accel_simulated import figure_graph
 from mavcg.accelerators.codegen.generate import generate_group
+from mavcg.accelerators.codegen.objective import OBJECTIVES, objective_of
 from mavcg.accelerators.costs.computed import DeviceGroupCosts, SimulatedGroupCosts
 from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts, fit_ridge
@@ -25,6 +26,9 @@ from mavcg.accelerators.host.runtime import DeviceDriver
 from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.networks import network
 from mavcg.accelerators.quantise import with_fixed_radices
+from mavcg.accelerators.simulator.cycles import simulate
+from mavcg.accelerators.simulator.report import energy_mj
+from mavcg.accelerators.simulator.timing import map_bytes
 from mavcg.accelerators.target import find_target
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
@@ -174,7 +178,7 @@ def test_learned_costs_are_near(squeezenet: XGraph) -> None:
     learned.prepare(squeezenet, groups, quiet)
     computed = set(truth.computed)
     errors = [
-        abs(predicted.cycles / exact.cycles - 1)
+        abs(predicted.cost / exact.cost - 1)
         for nodes in groups
         if nodes not in computed
         and (predicted := learned.cost(squeezenet, nodes)) is not None
@@ -195,7 +199,7 @@ def test_learned_paths_are_of_exact_costs(squeezenet: XGraph) -> None:
     planned = search_path(squeezenet, ZU2, "exact", quiet, LearnedGroupCosts(ZU2, truth)).plan("exact")
 
     exact = [truth.cost(squeezenet, group.nodes) for group in planned.groups]
-    assert [group.cost for group in planned.groups] == [cost and cost.cycles for cost in exact]
+    assert [group.cost for group in planned.groups] == [cost and cost.cost for cost in exact]
     assert best.cost <= planned.cost <= 1.02 * best.cost
 
 
@@ -212,7 +216,7 @@ def test_the_better_tile_is_taken(graph: XGraph) -> None:
     assert any(one.paper < one.searched for one in again.tiles)
     for one in again.tiles:
         program, _ = generate_group(graph, taken[one.nodes], ZU2)
-        assert simulated_cycles(program) == taken[one.nodes].cost == min(one.paper, one.searched)
+        assert simulate(program).cycles == taken[one.nodes].cost == min(one.paper, one.searched)
 
 
 @pytest.fixture(scope="module", name="driver")
@@ -225,6 +229,27 @@ def device_driver(tmp_path_factory: pytest.TempPathFactory) -> DeviceDriver:
     return DeviceDriver(library, "7")
 
 
+def test_costs_count_bytes_or_energy() -> None:
+    """The 5 x 5 convolution of DNNVM's figure 7: the fastest tile loads its weights again and again."""
+    figure, nodes = figure_graph(7), ("conv",)
+    moved, energies = [], []
+    for objective in OBJECTIVES:
+        cost = SimulatedGroupCosts(ZU2, objective).cost(figure, nodes)
+        assert cost is not None
+        program, _ = generate_group(figure, FusedGroup(nodes, "t", cost.tile), ZU2)
+        time = simulate(program)
+        code = 4 * sum(one.form.words for one in program.instructions)
+        weights = sum(-(-one["words"] * 144 // 16) * 16 for one in program.instructions if "words" in one.values)
+        maps = sum(map_bytes(one) for one in program.instructions if one.form.name in ("load.map", "save.map"))
+        moved.append(code + weights + maps)
+        energies.append(energy_mj(program, time))
+        counted = {"time": time.cycles, "bytes": moved[-1], "energy": 1e9 * energies[-1]}
+        assert cost.cost == pytest.approx(counted[objective], abs=0.1)
+
+    assert moved[1] == moved[2] < moved[0] / 2
+    assert energies[1] == energies[2] < energies[0]
+
+
 @pytest.mark.long
 def test_a_device_says_its_cycles(graph: XGraph, driver: DeviceDriver) -> None:
     costs = DeviceGroupCosts(ZU2, driver, runs=1)
@@ -234,7 +259,7 @@ def test_a_device_says_its_cycles(graph: XGraph, driver: DeviceDriver) -> None:
 
     assert cost is not None
     program, _ = generate_group(graph, FusedGroup(nodes, "t", cost.tile), ZU2)
-    assert cost.cycles == 7 + 4 * sum(one.form.words for one in program.instructions) + (1 << 33)
+    assert cost.cost == 7 + 4 * sum(one.form.words for one in program.instructions) + (1 << 33)
 
 
 def test_a_device_that_counts_no_cycles(graph: XGraph, tmp_path: Path, driver: DeviceDriver) -> None:
@@ -257,11 +282,15 @@ def test_requests(graph: XGraph, tmp_path: Path, driver: DeviceDriver) -> None:
             provider.prepare(graph, [nodes], quiet)
             return provider.cost(graph, nodes)
 
+    with pytest.raises(MavcgError, match="--objective bytes: --costs model knows times only; give --costs simulated"):
+        provide("model", None, None, "bytes")
+    with pytest.raises(MavcgError, match="--objective speed: no such objective; known: time, bytes, energy"):
+        objective_of("speed")
     assert provide("model") == ModelledGroupCosts(ZU2).cost(graph, nodes)
     exact = SimulatedGroupCosts(ZU2).cost(graph, nodes)
     assert provide("simulated", tmp_path / "c") == provide("learned", tmp_path / "c") == exact
     of_device = provide("device", tmp_path / "c", f"{driver.library}:7")
-    assert of_device is not None and of_device.cycles > 1 << 33
+    assert of_device is not None and of_device.cost > 1 << 33
     for request, wrong in (
         (("magic",), "--costs magic: no such provider; known: model"),
         (("device",), "--costs device: needs --driver"),
