@@ -89,10 +89,14 @@ def slope_of(node: XNode) -> int | None:
     return int(np.floor(node.act_args[0] * (1 << SLOPE_BITS) + 0.5)) if node.act == "leaky" else None
 
 
-def to_integers(values: Array, radix: int) -> Array:
-    """Quantise real numbers: floor(v * 2^radix + 1/2), saturated, as int8."""
-    scaled = np.floor(np.asarray(values, np.float64) * 2.0**radix + 0.5)
-    return np.clip(scaled, LOWEST, HIGHEST).astype(np.int8)
+def to_integers(values: Array, radix: Any) -> Array:
+    """Quantise real numbers: floor(v * 2^radix + 1/2), saturated, as int8.
+
+    radix: an integer, or an array that broadcasts to values.
+    """
+    scaled = np.asarray(values, np.float64) * np.ldexp(1.0, radix)
+    scaled = np.clip(np.floor(scaled + 0.5), LOWEST, HIGHEST)
+    return np.asarray(scaled.astype(np.int8))
 
 
 def to_reals(values: Array, radix: int) -> Array:

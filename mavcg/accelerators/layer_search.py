@@ -125,7 +125,7 @@ class LayerSearch:
         (x_radix,), real = self._input_radices(node), self.graph.parameters[node.name]
         best: tuple[float, int, int] | None = None
         kept: tuple[XNode, Parameters, list[Array]] | None = None
-        for number, (weight_radix, steps, sums) in enumerate(self._sums(node, real, x_radix, inputs, means)):
+        for number, (weight_radix, steps, integer, sums) in enumerate(self._sums(node, real, x_radix, inputs, means)):
             for radix in self._radices_to_try(node.name):
                 tried = replace(node, radix=radix, weight_radix=weight_radix, bias_steps=steps)
                 shift = np.asarray(accumulator_radix(tried, [x_radix])) - radix
@@ -134,7 +134,7 @@ class LayerSearch:
                 made = [finish(tried, s, shift, self.rounding) for s in sums]
                 key = (_error(targets, made, radix), number, radix)
                 if best is None or key < best:
-                    best, kept = key, (tried, integer_parameters(real, weight_radix, x_radix, steps), made)
+                    best, kept = key, (tried, integer, made)
         if kept is None:
             raise MavcgError(f"{node.origin or node.name}: its weights and biases fit no radix position; rescale them")
         self.chosen[node.name], self.parameters[node.name], made = kept
@@ -142,15 +142,17 @@ class LayerSearch:
 
     def _sums(
         self, node: XNode, real: Parameters, x_radix: int, inputs: Sequence[Sequence[Array]], means: Array | None
-    ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Array]]]:
-        """Yield candidates: (radix positions of the weights, steps of the biases, sums of each image with both).
+    ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], Parameters, list[Array]]]:
+        """Yield candidates: (radix positions of the weights, steps of the biases, integers and sums with both).
+
+        There are sums for each image.
 
         means: mean of the f32 sums of each output channel; None to keep biases.
         """
         for weight_radix in self._weight_radices(node, real, x_radix):
             integer = integer_parameters(real, weight_radix, x_radix)
             sums = [convolution_sums(node, integer, tensors[0]) for tensors in inputs]
-            yield weight_radix, (), sums
+            yield weight_radix, (), integer, sums
             if means is None:
                 continue
             integer_means = np.mean([s.reshape(-1, node.channels).mean(axis=0) for s in sums], axis=0)
@@ -159,7 +161,9 @@ class LayerSearch:
             steps = bias - integer.bias
             if steps.any():
                 # int32 is added modulo 2^32, as the sums are.
-                yield weight_radix, tuple(steps.tolist()), [s + steps.astype(np.int32) for s in sums]
+                moved_sums = [s + steps.astype(np.int32) for s in sums]
+                corrected = Parameters(integer.weights, bias.astype(np.int32))
+                yield weight_radix, tuple(steps.tolist()), corrected, moved_sums
 
     def _weight_radices(self, node: XNode, real: Parameters, x_radix: int) -> list[tuple[int, ...]]:
         """Return the radix positions to try for the weights: without saturation, and with the largest saturated."""
@@ -185,7 +189,7 @@ def integer_parameters(
     """
     out_ch = real.weights.shape[0]
     by_channel = weight_radix if len(weight_radix) > 1 else weight_radix * out_ch
-    weights = np.stack([to_integers(w, r) for w, r in zip(real.weights, by_channel, strict=True)])
+    weights = to_integers(real.weights, np.asarray(by_channel).reshape(-1, *(1,) * (real.weights.ndim - 1)))
     scaled = np.floor(np.ldexp(real.bias.astype(np.float64), np.asarray(by_channel) + x_radix) + 0.5)
     bias = np.clip(scaled, -MOST_BIAS, MOST_BIAS) + (np.asarray(bias_steps, np.float64) if bias_steps else 0)
     return Parameters(weights, np.clip(bias, -MOST_BIAS, MOST_BIAS).astype(np.int32))
