@@ -80,6 +80,8 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
     for node in graph.nodes:
         if node.output in maker.now or node.output in inner:
             continue  # a transpose of an input, or a part of a move
+        if _is_output_only(maker, node):
+            continue  # the host gives out the map in this order
         if node.output in blocks:
             add_reorganise(maker, node, *blocks[node.output])
         elif node.output in shuffles and maker.image(shuffles[node.output][0]) is not None:
@@ -128,12 +130,31 @@ def _is_refused(maker: XGraphMaker, node: Node) -> bool:
 
 def _output(maker: XGraphMaker, model: Graph, name: str, now: str) -> ModelOutput:
     """Return an output of the model. name, now: its names before and after the passes."""
+    if now not in maker.now and (moved := _map_in_another_order(maker, now)) is not None:
+        return ModelOutput(name, moved, tuple(model.shape(name)), nchw=True)
     if now not in maker.now:
         raise MavcgError(f"graph {maker.graph.name}: output {name} is a constant, so nothing would be computed")
     tensor = maker.now[now]
     # An input that the device has as N, H, W, C, returned as it came.
     nchw = now in maker.graph.inputs and any(node.name == tensor and node.op == "nchw" for node in maker.nodes)
     return ModelOutput(name, tensor, tuple(model.shape(name)), nchw)
+
+
+def _is_output_only(maker: XGraphMaker, node: Node) -> bool:
+    """Return True for a feature map as N, C, H, W that is an output of the graph and that no node reads."""
+    graph = maker.graph
+    if node.output not in graph.outputs or graph.readers().get(node.output):
+        return False
+    return _map_in_another_order(maker, node.output) is not None
+
+
+def _map_in_another_order(maker: XGraphMaker, output: str) -> str | None:
+    """Return the accelerator's feature map that a tensor is the transpose of, to N, C, H, W; None for other tensors."""
+    node = maker.graph.producers().get(output)
+    if node is None or node.op != "transpose" or node.attr("perm") != (0, 3, 1, 2):
+        return None
+    name = maker.image(node.inputs[0])
+    return name if any(one.name == name and one.on_accelerator for one in maker.nodes) else None
 
 
 def _without_unread(graph: XGraph) -> XGraph:

@@ -96,6 +96,10 @@ class ModelOutput:
     dims: tuple[int, ...]
     nchw: bool = False
 
+    def in_its_order(self, tensor: Array) -> Array:
+        """Return the output from its tensor, [N, H, W, C] if nchw is True."""
+        return (tensor.transpose(0, 3, 1, 2) if self.nchw else tensor).reshape(self.dims)
+
 
 @dataclass(frozen=True)
 class XGraph:

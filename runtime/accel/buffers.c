@@ -47,18 +47,18 @@ void release_buffers(const struct image *image, struct buffer *buffers) {
     free(buffers);
 }
 
-/* Return the index, in the model's own order of dimensions, of the element with dense index `at`. nchw: of the model's
- * order. */
-static size_t model_index(const struct value *value, bool nchw, size_t at) {
+/* Return the index, in the model's own order of dimensions, of the element with dense index `at`. dims: N, C, H, W if
+ * nchw is true. */
+static size_t model_index(const int64_t *dims, bool nchw, size_t at) {
     if (!nchw) return at;
-    size_t channels = value->channels, plane = (size_t)value->dims[2] * (size_t)value->dims[3];
+    size_t channels = (size_t)dims[1], plane = (size_t)dims[2] * (size_t)dims[3];
     size_t channel = at % channels, pixel = at / channels;
     return (pixel / plane * channels + channel) * plane + pixel % plane;
 }
 
 void take_input(const struct value *value, const struct buffer *buffer, const float *input) {
     for (size_t i = 0; i < value->tensor.elements; i++) {
-        float real = input[model_index(value, value->nchw, i)];
+        float real = input[model_index(value->dims, value->nchw, i)];
         if (buffer->integers) buffer->integers[i] = quantise(real, value->tensor.radix);
         if (buffer->reals) buffer->reals[i] = real;
     }
@@ -78,7 +78,7 @@ void copy_stored(const struct value *value, const struct buffer *buffer, void *f
 
 void give_output(const struct output *output, const struct value *value, const struct buffer *buffer, float *made) {
     for (size_t i = 0; i < value->tensor.elements; i++)
-        made[model_index(value, output->nchw, i)] = buffer->integers
-                                                        ? ldexpf((float)buffer->integers[i], -value->tensor.radix)
-                                                        : buffer->reals[i];
+        made[model_index(output->dims, output->nchw, i)] = buffer->integers ? ldexpf((float)buffer->integers[i],
+                                                                                     -value->tensor.radix)
+                                                                            : buffer->reals[i];
 }

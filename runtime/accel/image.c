@@ -155,7 +155,8 @@ static void take_output(struct reader *reader, const struct image *image, struct
     output->nchw = take(reader) != 0;
     if (!take_dims(reader, output->nchw, &output->tensor, output->dims)) return;
     const struct value *value = output->value < image->value_count ? &image->values[output->value] : NULL;
-    if (!value || value->tensor.elements != output->tensor.elements || (output->nchw && !value->nchw))
+    if (!value || value->tensor.elements != output->tensor.elements ||
+        (output->nchw && (value->tensor.rank != 4 || value->channels != output->dims[1])))
         reader->ends = true;
     else output->tensor.radix = value->tensor.radix;
 }

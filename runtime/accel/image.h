@@ -34,7 +34,7 @@ struct output {
     mavcg_accel_tensor tensor;
     int64_t dims[MOST_RANK];
     uint32_t value; /* its index */
-    bool nchw;      /* the model's order is N, C, H, W, the value's N, H, W, C */
+    bool nchw;      /* the model's order is N, C, H, W, that of the value's elements N, H, W, C */
 };
 
 /* A CPU part: a library that computes some values from others; name is "" if there is no part. */

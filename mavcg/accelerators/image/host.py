@@ -87,9 +87,15 @@ def host_fault(plan: HostPlan) -> str:
         elements, most = prod(plan.tensor(output.tensor).dims), MOST_DIMENSIONS
         if prod(output.dims) != elements or min(output.dims, default=1) < 1 or len(output.dims) > most:
             return f"outputs: {output.name!r} has other dimensions than its tensor, {list(output.dims)}"
-        if output.nchw and (len(output.dims) != 4 or not plan.tensor(output.tensor).nchw):
+        if output.nchw and not _is_transposed(plan.tensor(output.tensor), output.dims):
             return f"outputs: {output.name!r} is not N, C, H, W"
     return ""
+
+
+def _is_transposed(tensor: HostTensor, dims: Sequence[int]) -> bool:
+    """Return True if dimensions N, C, H, W are those of a tensor that the device has as N, H, W, C."""
+    last = (dims[0], *dims[2:], dims[1]) if len(dims) == 4 else ()
+    return tuple(dims) == tensor.dims if tensor.nchw else last == tensor.dims
 
 
 def own_outputs(tensors: Iterable[HostTensor], names: Sequence[str]) -> tuple[ModelOutput, ...]:

@@ -89,7 +89,7 @@ def run_program(options: AccelRunOptions) -> None:
         else _run_accelerator(image, options.inputs, options.seed, options.integers)
     )
     if not whole and not part:
-        shown = {output.name: shown[output.tensor].reshape(output.dims) for output in image.host.outputs}
+        shown = {output.name: output.in_its_order(shown[output.tensor]) for output in image.host.outputs}
     if options.output is not None:
         write_arrays(options.output, shown)
     summary = [summary_of(name, array) for name, array in shown.items()]

@@ -149,15 +149,15 @@ def test_without_its_libraries_a_run_is_refused_and_the_accelerator_runs_alone(
 
 
 @pytest.mark.long
-def test_the_output_of_a_net_that_ends_in_a_transpose_is_the_graphs(
+def test_a_net_that_ends_on_the_cpu_needs_its_library(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     numbers = np.random.default_rng(5)
     w = numpy_helper.from_array(numbers.standard_normal((7, 3, 3, 3)).astype(np.float32) / 5, "w")
-    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4), helper.make_node("Sin", ["c"], ["y"])]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph([node], "conv", [value("x", 1, [1, 3, 10, 12])], [value("y", 1, [1, 7, 10, 12])], [w])
+    graph = helper.make_graph(nodes, "conv", [value("x", 1, [1, 3, 10, 12])], [value("y", 1, [1, 7, 10, 12])], [w])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "conv.onnx")
     x = numbers.standard_normal((1, 3, 10, 12)).astype(np.float32)
     np.save("x.npy", x)
