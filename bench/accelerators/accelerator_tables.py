@@ -10,6 +10,11 @@ def _beside(ours: object, theirs: object) -> str:
     return f"{ours} ({theirs:g})" if isinstance(theirs, int | float) else str(ours)
 
 
+def _with_error(ours: float, theirs: float | None) -> str:
+    """Return our simulated rate with the paper's measured one and our error in brackets, if it has one."""
+    return f"{ours} ({theirs:g}, {100 * (ours / theirs - 1):+.0f} %)" if theirs else str(ours)
+
+
 def _subject(row: Record) -> str:
     return f"{row['network']}, {row['target']}"
 
@@ -76,7 +81,7 @@ def accel_simulated(record: Record) -> str:
 
     def beside(row: Record, search: str, place: int) -> str:
         paper = row["paper"] if isinstance(row["paper"], list | tuple) else (None, None, row["paper"])
-        return _beside(row["searches"][search]["gops"], paper[place] or None)
+        return _with_error(row["searches"][search]["gops"], paper[place])
 
     def gain(row: Record) -> str:
         return f"{row['searches']['exact']['gops'] / row['searches']['none']['gops']:.3f}"
@@ -84,9 +89,9 @@ def accel_simulated(record: Record) -> str:
     watts = ", ".join(f"{name} {watts:g} W" for name, watts in record["power_w"].items())
     text = (
         "Simulated cycle by cycle, not measured: GOP/s of convolutions of whole programs, all cores; in brackets what "
-        "DNNVM's tables III and IV print of its boards. GOP/s/W divides by the power that its table V measured "
-        f"({watts}). Search: CPU seconds of all costs and paths, on this machine. The last column is the exact "
-        "search's program with half, the whole and twice the bandwidth of the target's file. "
+        "DNNVM's tables III and IV print of its boards, and how much more is simulated. GOP/s/W divides by the power "
+        f"that its table V measured ({watts}). Search: CPU seconds of all costs and paths, on this machine. The last "
+        "column is the exact search's program with half, the whole and twice the bandwidth of the target's file. "
     )
     for entry in record["figures"]:
         separate, fused = entry["separate"]["program"], entry["fused"]["program"]
