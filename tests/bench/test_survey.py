@@ -49,6 +49,7 @@ def test_the_table_has_times_only_where_they_were_measured(timed: bool) -> None:
     times: dict[str, Any] = {"ours_ms": 1.25, "theirs_ms": 2.5, "ratio": 0.5} if timed else {}
     rows = [
         Row("p==1", "d/a.onnx", result="whole", error=1.2e-6, **times),
+        Row("p==1", "f.onnx", result="whole", error=0.5, ours_exact=2e-6, theirs_exact=0.5),
         Row("q@1", "b.onnx", result="partial", why="If: its condition", share=0.5, error=0.0),
         Row("p==1", "c.onnx", why="Det: not supported", note="nothing"),
     ]
@@ -56,8 +57,9 @@ def test_the_table_has_times_only_where_they_were_measured(timed: bool) -> None:
     made = survey(record)
 
     end = " 1.25 | 2.5 | 0.5 |" if timed else ""
-    assert f"| a.onnx | p | whole |  | 1e-06 |{end}\n" in made
+    assert f"| a.onnx | p | whole |  | 1e-06 |  |  |{end}\n" in made
+    assert "| f.onnx | p | whole |  | 5e-01 | 2e-06 | 5e-01 |" in made
     assert "| b.onnx | q | partial: If: its condition | 50% | 0e+00 |" in made
     assert "| c.onnx | p | refused: Det: not supp" in made
-    assert "3 files of 2 packages; 1 are built whole, 1 in part, 1 not at all" in made
+    assert "4 files of 2 packages; 2 are built whole, 1 in part, 1 not at all" in made
     assert ("its runtime, ms" in made) == timed and len({line.count("|") for line in made.splitlines()[2:]}) == 1
