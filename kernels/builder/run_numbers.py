@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I32, I64, address, const, operand, scale_index
+from mavcg.kernels.builder.emit import I32, I64, address, index_value, operand, scale_index
 from mavcg.specs.kernel import Words
 
 Number: TypeAlias = int | ir.Value
@@ -62,9 +62,16 @@ def multiple(b: ir.IRBuilder, number: Number, factor: int) -> Number:
     return number * factor if isinstance(number, int) else scale_index(b, number, factor)
 
 
+def difference(b: ir.IRBuilder, number: Number, less: Number) -> Number:
+    """Return number - less, an int where both are."""
+    if isinstance(number, int) and isinstance(less, int):
+        return number - less
+    return b.sub(index_value(number), index_value(less))
+
+
 def one_less(b: ir.IRBuilder, number: Number) -> Number:
     """Return number - 1, an int where the number is one."""
-    return number - 1 if isinstance(number, int) else b.sub(number, const(1))
+    return difference(b, number, 1)
 
 
 def offset_pointer(b: ir.IRBuilder, base: ir.Value, offset: Number, extra: int = 0) -> ir.Value:

@@ -22,7 +22,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.lanes import splat, store_lanes
 from mavcg.kernels.builder.nest import Nest, collapse
 from mavcg.kernels.builder.nest_loops import Line, along_line, decode, maximum, minimum
-from mavcg.kernels.builder.run_numbers import RunNumbers, load_numbers, one_less, times
+from mavcg.kernels.builder.run_numbers import Number, RunNumbers, difference, load_numbers, times
 from mavcg.kernels.tensor.copies import copy_steps
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.kernel_symbol import sizes_text
@@ -207,7 +207,7 @@ def emit_border(module: ir.Module, spec: PadBorder, machine: Machine) -> ir.Func
 
     _, begin, end, _ = function.args
     if spec.words:
-        _fill_of_run(b, spec, numbers, base, lambda pointer, channels: fill(pointer, Nest((channels,), ((1,),)), 0))
+        _fill_of_run(b, spec, numbers, base, lambda pointer, count: fill(pointer, Nest((count,), ((1,),)), 0))
         b.ret_void()
         return function
     step = spec.out.strides[spec.axis] * size if spec.rows else 0
@@ -246,40 +246,44 @@ def _fill_of_run(
     spec: PadBorder,
     numbers: RunNumbers,
     base: ir.Value,
-    line: Callable[[ir.Value, int], None],
+    store: Callable[[ir.Value, int], None],
 ) -> None:
     """Emit the stores of a border whose lengths and strides a run sets, a line of the last axis after the other.
 
-    line: emits the stores of a line. The last axis has a fixed length, no border, and contiguous elements.
+    store: emits the stores of as many neighbouring elements.
     """
     _, begin, end, _ = b.function.args
-    lengths = [index_value(length) for length in numbers.along("out.shape", spec.out.shape)]
-    strides, last = numbers.along("out.strides", spec.out.strides), len(lengths) - 1
+    lengths, strides = (numbers.along(f"out.{name}", getattr(spec.out, name)) for name in ("shape", "strides"))
     before, after = numbers.along("before", spec.before), numbers.along("after", spec.after)
+    last, size = len(lengths) - 1, spec.out.item_bytes
 
-    def lines(axis: int, pointer: ir.Value, bounds: Sequence[tuple[ir.Value, ir.Value]]) -> None:
-        if axis == last:
-            line(pointer, spec.out.shape[last])
-            return
+    def at(pointer: ir.Value, axis: int, index: ir.Value) -> ir.Value:
+        return address(b, pointer, times(b, index, strides[axis], size))
+
+    def lines(axis: int, pointer: ir.Value, bounds: Sequence[tuple[Number, Number]]) -> None:
         low, high = bounds[axis]
+        if axis == last and axis != spec.axis and strides[axis] == 1 and isinstance(low, int) and isinstance(high, int):
+            store(address(b, pointer, low * size), high - low)
+            return
+        low, high = index_value(low), index_value(high)
         if axis == spec.axis:
             low, high = maximum(b, begin, low), minimum(b, end, high)
 
-        def at(index: ir.Value) -> None:
-            lines(axis + 1, address(b, pointer, times(b, index, strides[axis], spec.out.item_bytes)), bounds)
+        def inside(index: ir.Value) -> None:
+            if axis == last:
+                store(at(pointer, axis, index), 1)
+            else:
+                lines(axis + 1, at(pointer, axis, index), bounds)
 
-        repeat(b, low, high, at, f"border_{axis}")
+        repeat(b, low, high, inside, f"border_{axis}")
 
-    for axis in range(last):
-        outer = [
-            (index_value(low), b.sub(length, index_value(high)))
-            for length, low, high in zip(lengths[:axis], before, after, strict=False)
-        ]
-        inner = [(const(0), length) for length in lengths[axis + 1 :]]
+    ends = [difference(b, length, high) for length, high in zip(lengths, after, strict=True)]
+    for axis, length in enumerate(lengths):
+        outer, inner = list(zip(before[:axis], ends, strict=False)), [(0, n) for n in lengths[axis + 1 :]]
         if before[axis] != 0:
-            lines(0, base, [*outer, (const(0), index_value(before[axis])), *inner])
+            lines(0, base, [*outer, (0, before[axis]), *inner])
         if after[axis] != 0:
-            lines(0, base, [*outer, (b.sub(lengths[axis], index_value(after[axis])), lengths[axis]), *inner])
+            lines(0, base, [*outer, (ends[axis], length), *inner])
 
 
 def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Function:
@@ -295,7 +299,7 @@ def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Func
 
     def source(index: ir.Value, axis: int) -> ir.Value:
         at = b.sub(index, const(spec.before[axis]))
-        end = index_value(one_less(b, lengths[axis]))
+        end = index_value(difference(b, lengths[axis], 1))
         if spec.mode == "reflect":
             at = maximum(b, at, b.sub(const(0), at))
             return b.sub(end, maximum(b, b.sub(end, at), b.sub(at, end)))

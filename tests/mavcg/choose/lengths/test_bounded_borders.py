@@ -51,6 +51,22 @@ def test_pads_of_time(tmp_path: Path, mode: str) -> None:
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 4, 40), (4, 5, 39, 40))
 
 
+@pytest.mark.parametrize(
+    "shape, pads",
+    [
+        ((2, None, 4), [0, 0, 0, 0, 0, 2]),
+        ((2, 3, None), [0, 1, 0, 0, 1, 0]),
+        ((2, 3, None), [0, 1, 2, 0, 1, 3]),
+        ((None, 5, 2), [1, 0, 2, 0, 1, 3]),
+    ],
+)
+def test_constant_pads_along_every_axis(tmp_path: Path, shape: tuple[Any, ...], pads: list[int]) -> None:
+    """Also along the last one, whose length is fixed or that of the run."""
+    net = Images(*shape)
+    net.add("Pad", net.last, net.constant(np.array(pads)), net.constant(np.array(0.5, np.float32)))
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 1, 17), (1, 2, 11, 17))
+
+
 @pytest.mark.parametrize("shape", [("batch", 6, "height", "width"), (1, 6, 5, "width"), (2, 6, "height", 4)])
 @pytest.mark.parametrize("between", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.sample(1)
