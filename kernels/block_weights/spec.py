@@ -216,7 +216,7 @@ def least_tile_lines(form: BlockFormat) -> int:
     tiles, dots, groups = tile_form(form), ProductForm("vnni", TILE_LANES, 1, False), form.block // GROUP
     if tiles is None:
         return TILE_ROWS + 1
-    tile = groups * tiles.step_cycles(TILE_ROWS, 1) + TILE_ROWS * tile_product_fit().result_cycles
+    tile = groups * tiles.step_cycles(TILE_ROWS, 1) + TILE_ROWS * tile_product_fit().block_cycles
     of_lines = groups * dots.step_cycles(DOT_LINES, 1) / DOT_LINES + ENDING_CYCLES
     return min(TILE_ROWS, int(tile / of_lines)) + 1
 

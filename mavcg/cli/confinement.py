@@ -41,6 +41,7 @@ OUTPUTS = (
     "aar",
     "sbom",
     "plot",
+    "plot_front",
     "keep",
     "emit_ir",
     "emit_c",

@@ -123,6 +123,7 @@ class TileProductFit:
     row_cycles: of a row of the tile of sums; least_cycles: of a product, however few rows it has; latency: from a
     product to the next one that adds to the same sums. result_cycles: of the store and the load of a row of sums, a
     vector of results. narrow_cycles: of narrowing results to 8 bits, of one vector as of several at once.
+    block_cycles: of a row of the sums of a block of weights: stored, loaded, scaled, and added to those of all blocks.
     """
 
     row_cycles: float = constant("cycles")
@@ -130,6 +131,7 @@ class TileProductFit:
     latency: float = constant("cycles")
     result_cycles: float = constant("cycles")
     narrow_cycles: float = constant("cycles")
+    block_cycles: float = constant("cycles")
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def identity() -> str:
     """Return what identifies this Python and this mavcg."""
     import mavcg
 
-    return f"{os.path.realpath(sys.executable)} {sys.prefix} {os.path.realpath(mavcg.__file__)}"
+    return f"{os.path.realpath(sys.base_prefix)} {sys.prefix} {sys.hexversion:x} {os.path.realpath(mavcg.__file__)}"
 
 
 def circumstances(who: str) -> bytes:

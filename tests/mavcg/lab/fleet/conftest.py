@@ -11,11 +11,11 @@ import pytest
 
 from mavcg.lab.runners import bench_run
 from mavcg.lab.runners.bench_program import BenchProgram
-from mavcg.lab.runners.open import LocalTransport
-from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
+from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE
 from mavcg.lab.runners.ssh import COMMAND_VARIABLE
 from mavcg.lab.tuning import measured_core
 from mavcg.toolchain.target import host_target
+from tests.mavcg.lab.fleet.instant_boards import facts_by_files
 from tests.mavcg.lab.runners.loopback import Sshd, make_sshd
 
 FAKE = Path(__file__).with_name("fake_board.py")
@@ -24,8 +24,7 @@ Built = Callable[..., BenchProgram]
 
 def own_core() -> tuple[str, int] | None:
     """This machine's last core and its CPU, by the files that a runner elsewhere reads."""
-    with ShellRunner(LocalTransport()) as runner:
-        return next(((cpu.core, cpu.cpu) for cpu in reversed(runner.facts("/.").cpus) if cpu.core), None)
+    return next(((cpu.core, cpu.cpu) for cpu in reversed(facts_by_files().cpus) if cpu.core), None)
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,25 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result, read_board_facts
+from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.runners.bench_lines import Condition, InterleavedTimes, JobTimes, Rounds
+from mavcg.lab.runners.facts import MachineFacts
+from mavcg.lab.runners.open import LocalTransport
+from mavcg.lab.runners.shell_runner import ShellRunner
+
+
+def facts_by_files() -> MachineFacts:
+    """This machine's facts as a runner elsewhere reads them: files show no CPUID."""
+    with ShellRunner(LocalTransport()) as runner:
+        return runner.facts("/.")
 
 
 class InstantBoards(LocalEngine):
     """Boards in this process: a job takes what its program says, on desk-1 twice as long; all are this machine."""
 
     def call(self, work: Any, argument: Any, resource: str, stopped: Callable[[], bool]) -> Any:
-        return read_board_facts("local") if isinstance(argument, str) else self._measured(argument, resource)
+        return facts_by_files() if isinstance(argument, str) else self._measured(argument, resource)
 
     def _measured(self, task: BoardTask, resource: str) -> BoardAnswer:
         micros = [float(word) for word in shlex.split(task.program.decode().splitlines()[1])[5].split(",")]

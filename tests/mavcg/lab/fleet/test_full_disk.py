@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mavcg.lab.fleet import hosts
+from mavcg.lab.runners import shell_runner
 from tests.mavcg.file_limit import files_of_at_most
 from tests.mavcg.lab.fleet.conftest import LoopbackFleet
 from tests.mavcg.lab.fleet.instant_boards import InstantBoards
@@ -58,6 +59,7 @@ def test_a_fleet(
 def test_a_board(
     mavcg: Any, fleet_of: Callable[[int], LoopbackFleet], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shell_runner, "with_own_cores", lambda facts: facts)  # the board "desk" is of files, too
     fleet_of(0)
     (tmp_path / "behaviour").write_text("")
     monkeypatch.setenv("BOARD_FOLDER", str(tmp_path))
