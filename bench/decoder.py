@@ -99,6 +99,15 @@ def llama_rate(model: Path, threads: int, tokens: int, prompt: bool) -> float:
     return float(json.loads(done.stdout)[0]["avg_ts"])
 
 
+def llama_fault(model: Path, tokens: int) -> str:
+    """Return how llama-bench ends on a prompt, if it does not end well; else ""."""
+    try:
+        llama_rate(model, 1, tokens, True)
+    except subprocess.CalledProcessError as error:
+        return f"llama.cpp: no prompts; llama-bench ends with status {error.returncode}"
+    return ""
+
+
 def measure(models: dict[str, Path], tokens: int, rounds: int, peak: DotPeak | None = None) -> list[dict[str, Any]]:
     """Return rows of medians: runtime, version, threads, tokens per second. models: file by runtime.
 
@@ -198,6 +207,10 @@ def main() -> None:
         if shutil.which("llama-bench"):
             models["llama.cpp"] = write_gguf(decoder, folder / "decoder.gguf")
         prompts = models | {"mavcg": build(model, folder / "libprompt.so", "host", tokens)}
+        absent = [text for runtime, text in ABSENT.items() if runtime not in models]
+        if "llama.cpp" in prompts and (fault := llama_fault(prompts["llama.cpp"], tokens)):
+            absent.append(fault)
+            del prompts["llama.cpp"]
         products = decoder.weights - decoder.size.words * decoder.size.hidden  # without the table, which is looked up
         machine = host_machine()
         peak = DotPeak(machine)
@@ -206,7 +219,7 @@ def main() -> None:
             "weights": decoder.weights,
             "tokens": tokens,
             "peak": peak_facts(machine, peak),
-            "absent": [text for runtime, text in ABSENT.items() if runtime not in models],
+            "absent": absent,
             "rows": measure(models, tokens, given.rounds),
             "prompts": [with_share(row, products) for row in measure(prompts, tokens, given.rounds, peak)],
             "predicted": predict(model, folder),

@@ -28,6 +28,7 @@ from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.program import build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.runtime.amalgamation import SOURCES
+from mavcg.runtime.binding import detect
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
@@ -121,8 +122,8 @@ def machine() -> dict[str, str]:
         line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(("model name", "Hardware"))
     ]
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    # A cloud's name of a processor, such as "AMD EPYC", is that of several cores; LLVM's is of one.
-    core = llvm.get_host_cpu_name()
+    # A cloud's name of a processor, such as "AMD EPYC", is that of several cores; mavcg's and LLVM's are of one.
+    core = next((cpu.core for cpu in detect() if cpu.core), None) or llvm.get_host_cpu_name()
     return {
         "processor": f"{models[0]} ({core})" if models else platform.machine(),
         "cpus": str(os.cpu_count()),
