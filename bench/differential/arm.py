@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from bench.differential.part import Array
+from mavcg.runtime.amalgamation import SOURCES
 from mavcg.toolchain.zig import run_zig
 
 TARGET = "aarch64-linux-gnu"
 SYSROOT = Path("/usr/aarch64-linux-gnu")  # of Debian's libc6-arm64-cross
 CORES = ("cortex-a55", "cortex-a76")
 RUN_SECONDS = 300.0
-_HEADERS = Path(__file__).parents[1] / "runtime/csrc"
 _DRIVER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -78,7 +78,7 @@ def emulator() -> str | None:
 def make_driver(folder: Path) -> Path:
     """Compile the program that loads a library, in a folder. Raises: ToolError."""
     (folder / "driver.c").write_text(_DRIVER)
-    words = ["-target", TARGET, "-O1", "-I", str(_HEADERS), "driver.c", "-o", "driver"]
+    words = ["-target", TARGET, "-O1", "-I", str(SOURCES), "driver.c", "-o", "driver"]
     run_zig("cc", words, "linking the driver of an emulated library", folder)
     return folder / "driver"
 
