@@ -214,8 +214,8 @@ def verdict_of(
 ) -> Compared:
     operators, runs = tuple(part.operators), len(library.lengths)
     # A library of one length folds what follows from it, such as a divisor or a result that reads no input.
-    folds = "Div" in operators or not _reads_inputs(part, library.fixed)
-    if not folds and not same_bits(ours[library.fixed], ours[None]):
+    other_bits = "Div" not in operators and not same_bits(ours[library.fixed], ours[None])
+    if other_bits and _reads_inputs(part, library.fixed):
         return Compared(part.number, operators, "different", f"other bits than of length {library.fixed}", runs)
     explained = ""
     for length in library.lengths:
