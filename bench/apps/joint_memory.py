@@ -161,7 +161,7 @@ def by_precision(graphs: Mapping[str, Graph], times: Times, limits: GeneticLimit
             say(f"{name}: {precision}")
             app = application(networks, stages, graphs, times, precision)
             planned = plan_application(app, {}, Constraints(None, {}), limits)
-            best = planned.front[planned.chosen].arena
+            best = planned.front[0].arena
             rows.append(
                 {
                     "application": name,

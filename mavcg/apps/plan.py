@@ -74,10 +74,11 @@ def plan_application(
 ) -> ApplicationPlan:
     """Plan the application by Algorithm 9; data lies in an arena (joint_arena.py), to which the memory limit applies.
 
-    If there is a memory limit and reuse alone meets all constraints, no layer is computed by parts. The fitness of the
-    search is the memory of Algorithm 8's buffers, as in the paper; each point of its front is then placed in an arena,
-    and the chosen one's schedule is executed token by token. Raises: ScheduleFault if that fails, which is a bug in
-    mavcg.
+    If there is a memory limit and reuse alone meets all constraints, no layer is computed by parts. Without a limit the
+    chosen solution computes none by parts, as a library does; it is in the front even if one with less memory is as
+    fast. The fitness of the search is the memory of Algorithm 8's buffers, as in the paper; each point of its front is
+    then placed in an arena, and the chosen one's schedule is executed token by token. Raises: ScheduleFault if that
+    fails, which is a bug in mavcg.
     """
     derivation, data = Derivation(app), edge_data(app)
     weights = sum(layer.weights for cnn in app.cnns for layer in cnn.layers)
@@ -110,10 +111,14 @@ def plan_application(
         if exact:
             name = app.cnns[0].name
             gap = front_gap(exact, [(derived_peak(s.derived), 1e3 / s.throughput[name]) for s in searched])
-        front = _front([*searched, *(solution(point.chromosome) for point in exact)])
-    chosen, meets = choose_solution(
-        [option.arena.size + weights for option in front], [option.throughput for option in front], constraints
-    )
+        front = _front([plain, *searched, *(solution(point.chromosome) for point in exact)])
+    if constraints.memory is None:
+        front = front if plain in front else sorted([*front, plain], key=lambda option: option.arena.size)
+        chosen = front.index(plain)
+    else:
+        chosen, meets = choose_solution(
+            [option.arena.size + weights for option in front], [option.throughput for option in front], constraints
+        )
     progress("executing the schedule")
     simulate_schedule(front[chosen].derived, front[chosen].arena.rings, limits.seed)
     return ApplicationPlan(

@@ -1,6 +1,7 @@
 """The exact front of chains and of series of blocks, beside brute force over all sets of layers by parts."""
 
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -141,6 +142,17 @@ def test_a_plan_says_how_far_the_search_is_from_the_exact_front() -> None:
     document = plan_json(plan)
     assert document["exact_front"] == [{"live_peak_bytes": p.peak, "ms": p.ms} for p in exact_front(app, times) or ()]
     assert document["front_gap"] == 0 and document["front_optimal"] is True
+
+
+def test_without_a_limit_of_memory_a_plan_chooses_what_a_library_runs() -> None:
+    """Layer by layer, also where a phase costs nothing; the least memory that meets a limit, where there is one."""
+    app, times = random_chain(4)
+    free = {layer: replace(time, phase_ms=(0.0,) * len(time.ms)) for layer, time in times.items()}
+    for priced in (times, free):
+        plan = plan_application(app, priced, Constraints(None, {}), GeneticLimits(16, 6))
+        assert set(plan.front[plan.chosen].phases.values()) == {1} and plan.chosen == len(plan.front) - 1 > 0
+        limited = plan_application(app, priced, Constraints(0, {}), GeneticLimits(16, 6))
+        assert limited.chosen == 0 and limited.front[0].arena.size == plan.front[0].arena.size
 
 
 def test_the_gap_of_a_search() -> None:
