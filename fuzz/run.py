@@ -11,9 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from fuzz.recorded import Ran, record
 from fuzz.targets import NAMES
 
 FOLDER = Path(__file__).parent
@@ -25,32 +26,6 @@ NO_COMPILER = 77  # exit status of c/build.sh
 # Freed memory that is kept apart is counted without what its alignment takes: of pages, many times its size.
 _SANITIZERS = {"ASAN_OPTIONS": "quarantine_size_mb=16"}
 _STATUS = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Ran:
-    """The result of a target's run.
-
-    executions: inputs run. edges, features: that they reached, as libFuzzer counts them. corpus: inputs kept.
-    fault: the last lines of its output, or "" where there was none. language: Python or C. reached, lines: lines of the
-    target's readers that its corpora reach, of how many; 0, 0 where they are not counted.
-    """
-
-    target: str
-    language: str
-    executions: int
-    edges: int
-    features: int
-    corpus: int
-    seconds: float
-    fault: str
-    reached: int = 0
-    lines: int = 0
-
-    @property
-    def share(self) -> str:
-        """The share of the readers' lines that are reached, or ""."""
-        return f"{self.reached / self.lines:.0%} of {self.lines} lines" if self.lines else ""
 
 
 def commands(names: Sequence[str] = ()) -> Mapping[str, tuple[str, list[str]]]:
@@ -153,18 +128,6 @@ def _fault(output: str) -> str:
     return "\n".join([line[:300] for line in lines if not line.startswith("0x")][:25] + kept)
 
 
-def record(results: Sequence[Ran], command: str) -> None:
-    """Put targets into their languages' records; what was recorded of other targets on this machine stays."""
-    from bench.record import facts, measured_or_none, write
-
-    for name, language in (("fuzz_targets", "Python"), ("fuzz_c_targets", "C")):
-        rows = {row["target"]: row for row in measured_or_none(name).get("targets", ())}
-        new = {result.target: asdict(result) for result in results if result.language == language}
-        if new:
-            merged = rows | new
-            write(name, facts("counted", command) | {"targets": [merged[target] for target in sorted(merged)]})
-
-
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.run", description="Coverage-guided fuzzing")
@@ -172,7 +135,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of all targets together")
     parser.add_argument("--minutes", type=float, help="the same")
     parser.add_argument("--runs", type=int, help="executions of each target")
-    parser.add_argument("--record", action="store_true", help="into bench/results/fuzz_*targets.json")
+    parser.add_argument("--record", action="store_true", help="add to bench/results/fuzz_*targets.json")
     arguments = parser.parse_args()
     chosen = commands(arguments.targets)
     seconds = arguments.seconds or (arguments.minutes and arguments.minutes * 60)

@@ -4,6 +4,9 @@ import collections
 
 from bench.tables.markdown import Record, Tables, table
 
+FUZZ_TARGETS = ("target", "executions", "edges", "lines reached", "inputs kept", "faults")
+FUZZ_RUNS = ("date", "commit", "executions", "faults")
+
 
 def fuzz_models(record: Record) -> str:
     """Return the table of damaged files, by result."""
@@ -58,22 +61,13 @@ def chains(record: Record) -> str:
 
 
 def fuzz_targets(record: Record) -> str:
-    """Return the table of executions and coverage of each fuzz target."""
-    rows = [
-        [
-            row["target"],
-            row["executions"],
-            row["edges"],
-            f"{row['reached']} of {row['lines']}" if row["lines"] else "-",
-            row["corpus"],
-            int(bool(row["fault"])),
-        ]
-        for row in record["targets"]
-    ]
-    of_c = any(row["language"] == "C" for row in record["targets"])
-    text = "Counted by libFuzzer, " + ("with the address and undefined-behaviour sanitizers; " if of_c else "")
-    text += "edges: of the code that was reached; lines: of the readers of fuzz/readers.toml, by the inputs kept."
-    return f"{text}\n\n" + table(["target", "executions", "edges", "lines reached", "inputs kept", "faults"], rows)
+    """Return the tables of executions and coverage of each fuzz target, and of runs by date."""
+    sanitizers = ", with the address and undefined-behaviour sanitizers" if record["language"] == "C" else ""
+    text = (
+        f"Counted by libFuzzer{sanitizers}. Executions: of all runs; all else of a target's last run. Edges: of the "
+        "code that was reached; lines: of the readers of fuzz/readers.toml, by the inputs kept."
+    )
+    return f"{text}\n\n" + table(FUZZ_TARGETS, record["targets"]) + "\n\n" + table(FUZZ_RUNS, record["runs"])
 
 
 def injected_failures(record: Record) -> str:

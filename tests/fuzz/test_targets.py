@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.run import Ran, ran, record
+from bench.record import facts
+from fuzz.recorded import Ran, record
+from fuzz.run import ran
 from fuzz.targets import NAMES, call_target
 from mavcg.errors import MavcgError
 
@@ -58,19 +60,29 @@ def test_what_libfuzzer_prints_is_read() -> None:
     ]
 
 
-def test_a_record_keeps_other_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executions_of_runs_add_up_and_faults_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.record.ROWS", tmp_path / "rows")
     monkeypatch.setattr("bench.record.RESULTS", tmp_path)
+    monkeypatch.setattr("fuzz.recorded.RESULTS", tmp_path)
+    today = {"date": "2026-01-01 10:00 UTC", "commit": "aaa"}
+    monkeypatch.setattr("fuzz.recorded.facts", lambda kind, command: facts(kind, command) | today)
     for name, edges in (("onnx_file", 10), ("chunks", 20), ("fleet_file", 30), ("onnx_file", 40)):
         language = "C" if name == "chunks" else "Python"
         record([Ran(name, language, 7, edges, 8, 9, 1.0, "", 50, 100)], "the command")
-    table = json.loads((tmp_path / "fuzz_targets.json").read_text())["parts"][1]["rows"]
-    assert table == [["fleet_file", "7", "30", "50 of 100", "9", "0"], ["onnx_file", "7", "40", "50 of 100", "9", "0"]]
-    assert json.loads((tmp_path / "fuzz_c_targets.json").read_text())["parts"][1]["rows"][0][:3] == [
-        "chunks",
-        "7",
-        "20",
+    today["commit"] = "bbb"
+    said = "ERROR: AddressSanitizer: heap-use-after-free | on 0x1\n#0 f"
+    record([Ran("onnx_file", "Python", 5, 44, 8, 9, 1.0, "Uncaught Python exception: ===\nKeyError: 'k'\nx")], "c")
+    record([Ran("chunks", "C", 5, 44, 8, 9, 1.0, said), Ran("fleet_file", "Python", 1, 3, 8, 9, 1.0, "")], "c")
+    targets, runs = (part["rows"] for part in json.loads((tmp_path / "fuzz_targets.json").read_text())["parts"][1:])
+    assert targets == [
+        ["fleet_file", "8", "3", "-", "9", "0"],
+        ["onnx_file", "19", "44", "-", "9", "1"],
+        ["all targets", "27", "", "", "", "1"],
     ]
+    assert runs == [["2026-01-01", "bbb", "6", "onnx_file: KeyError: 'k'"], ["2026-01-01", "aaa", "21", "0"]]
+    targets, runs = (part["rows"] for part in json.loads((tmp_path / "fuzz_c_targets.json").read_text())["parts"][1:])
+    assert targets[0] == ["chunks", "12", "44", "-", "9", "1"]
+    assert runs[0][2:] == ["5", "chunks: ERROR: AddressSanitizer: heap-use-after-free \\| on 0x1"]
 
 
 def test_a_name_that_is_no_target_is_refused() -> None:
