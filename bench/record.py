@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/results"
 ROWS = ROOT / "build/bench"
 _PACKAGES = ("llvmlite", "ziglang", "numpy", "onnx", "onnxruntime", "ai-edge-litert", "tflite")
+_MADE = ("bench/results", "bench/arm_peer_rows.json", "docs/figures.md", "docs/pictures", "README.md")
 _DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
 
 
@@ -60,7 +61,7 @@ def _output_of(command: Sequence[str]) -> str:
 def commit() -> str:
     """Return the commit that is checked out, with "-dirty" where files differ that are not made from records."""
     git = ("git", "-C", str(ROOT))
-    made = [f":(exclude){path}" for path in ("bench/results", "docs/figures.md", "docs/pictures", "README.md")]
+    made = [f":(exclude){path}" for path in _MADE]
     head = _output_of([*git, "rev-parse", "--short", "HEAD"])
     return f"{head}{'-dirty' if _output_of([*git, 'status', '--porcelain', '--', '.', *made]) else ''}" or "none"
 
