@@ -11,6 +11,7 @@ from msgspec import Meta
 from mavcg.apps.application import ScheduleBlock
 from mavcg.apps.model_network import PRECISIONS
 from mavcg.apps.schedule_notation import ScheduleTextError, parse_schedule
+from mavcg.apps.service.periodic_keys import Milliseconds, Periodic, Priority, WrittenPeriod, periodic_networks
 from mavcg.errors import MavcgError
 from mavcg.files.decode import Document, read_text, toml_document
 from mavcg.files.file_types import value_text
@@ -48,6 +49,10 @@ class _Network:
     weights: str = ""
     partitions: str | tuple[str, ...] = ""
     schedule: Annotated[str | tuple[str, ...], Meta(description="a schedule", examples=[_SCHEDULE])] | None = None
+    period_ms: Milliseconds | None = None
+    deadline_ms: Milliseconds | None = None
+    priority: Priority | None = None
+    preemptible: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class NetworkEntry:
     partitions after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
     schedule_place, shapes_place: locations of these keys, for messages. bounds: shapes with a bounded dimension, those
     of whose longest lengths are in shapes. weights: type of STORED_TYPES in which weights lie in memory; "": their own.
+    periodic: its jobs, or None; all networks of an application have some, or none has.
     """
 
     name: str
@@ -84,6 +90,7 @@ class NetworkEntry:
     shapes_place: str = ""
     bounds: BoundedShapes | None = None
     weights: str = ""
+    periodic: Periodic | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,11 @@ class ApplicationFile:
     memory: int | None
     parallel: tuple[tuple[str, ...], ...]
     networks: tuple[NetworkEntry, ...]
+
+    @property
+    def periods(self) -> tuple[Periodic, ...]:
+        """Return the periods of all networks, in order, or () if they have none."""
+        return tuple(entry.periodic for entry in self.networks if entry.periodic is not None)
 
 
 class _KeyLocations:
@@ -139,6 +151,9 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
         if names.index(name) != number:
             wrong = f"{value_text(name)} is there already"
             raise document.fault(f"network[{number}].name", wrong, "give each network its own name")
+    written = [WrittenPeriod(n.period_ms, n.deadline_ms, n.priority, n.preemptible) for n in file.network]
+    if periods := periodic_networks(written, document.fault):
+        networks = tuple(replace(entry, periodic=own) for entry, own in zip(networks, periods, strict=True))
     order = names if file.order is None else list(file.order)
     if sorted(order) != sorted(names):
         wrong = f"{value_text(order)} does not name each network once"

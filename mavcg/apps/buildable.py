@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
+from mavcg.apps.service.periodic_keys import preempting_pairs
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.core import Core
@@ -82,10 +83,11 @@ def parallel_pairs(file: ApplicationFile) -> frozenset[frozenset[int]]:
     """Return the pairs of networks, by number, that may run at the same time.
 
     A partition, NETWORK.0 and so on, stands for its network, because nothing synchronises the partitions of a pipeline
-    with it. Raises: MavcgError for unknown names.
+    with it. So do networks of which one may preempt the other. Raises: MavcgError for unknown names.
     """
     numbers = [{_number(file, name) for name in group} for group in file.parallel]
-    return frozenset(frozenset(pair) for group in numbers for pair in combinations(sorted(group), 2))
+    given = frozenset(frozenset(pair) for group in numbers for pair in combinations(sorted(group), 2))
+    return given | preempting_pairs(file.periods)
 
 
 def _number(file: ApplicationFile, name: str) -> int:

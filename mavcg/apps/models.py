@@ -8,6 +8,7 @@ from mavcg.apps.derivation import LayerId
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import layer_names, network_of
 from mavcg.apps.search import Constraints
+from mavcg.apps.service.periodic_keys import preempting_pairs
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms
 from mavcg.choose.predict.predict import Prediction, predict
 from mavcg.errors import MavcgError
@@ -40,7 +41,8 @@ def read_application(
     unbalanced = [
         p for entry, cnn in zip(file.networks, cnns, strict=True) for p in _partitions(file, entry, cnn, {}, board)
     ]
-    parallel = [_parallel(file, group, unbalanced) for group in file.parallel]
+    preempting = [tuple(sorted(file.networks[n].name for n in pair)) for pair in preempting_pairs(file.periods)]
+    parallel = [_parallel(file, group, unbalanced) for group in (*file.parallel, *sorted(preempting))]
     for entry, graph, cnn in zip(file.networks, graphs, cnns, strict=True):
         times |= predict_layers(cnn, graph, board, workers, progress)
         own = _partitions(file, entry, cnn, times, board)

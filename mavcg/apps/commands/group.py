@@ -6,6 +6,7 @@ import typer
 
 from mavcg.apps.commands.build import build
 from mavcg.apps.commands.plan import plan
+from mavcg.apps.commands.simulate import simulate
 from mavcg.console.option_class import group_of
 from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
@@ -15,6 +16,7 @@ HELP = """Plan one memory for an application of several networks, and build its 
 \b
 mavcg app plan app.toml --board exynos9820
 mavcg app build app.toml --board exynos9820 -o libapp.so
+mavcg app simulate app.toml --board exynos9820 --plot schedule.svg
 mavcg app example --paper
 """
 
@@ -62,4 +64,4 @@ def _show_tables(tables: dict[str, Any]) -> None:
         out.print(f"{name}: {schedule}")
 
 
-app = group_of(HELP, plan=plan, build=build, example=example)
+app = group_of(HELP, plan=plan, build=build, simulate=simulate, example=example)

@@ -61,7 +61,8 @@ def run_plan(options: AppPlanOptions) -> None:
     """Plan one memory for all networks of an application, with shared buffers, and layers by parts of rows if needed.
 
     The arena and the weights are those of the library that `mavcg app build` makes with the same options; `memory` in
-    APP.toml limits their sum. The other figures are of schedules by the paper's model; throughput is modelled.
+    APP.toml limits their sum. The other figures are of schedules by the paper's model; throughput is modelled. Of
+    networks with periods, a bound of each response, and the names of those that may miss their deadlines.
 
     \b
     memory = "20 MB"                 # app.toml; and, if networks run at the same time:
@@ -83,6 +84,8 @@ def run_plan(options: AppPlanOptions) -> None:
     from mavcg.apps.models import read_application
     from mavcg.apps.plan import plan_application, plan_json
     from mavcg.apps.search import GeneticLimits
+    from mavcg.apps.service.modelled import MARGIN, modelled_tasks
+    from mavcg.apps.service.service_report import service_json, show_service
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hardware.board import HOST
     from mavcg.model.estimating import board_of
@@ -125,6 +128,9 @@ def run_plan(options: AppPlanOptions) -> None:
             if library is None:
                 raise MavcgError(f"--measure: no library can be built: {refusal}")
             measured = measure_front(described, planned, request, progress)
+    service = None
+    if described.periods:
+        service = service_json(modelled_tasks(described, app, times), "modelled", MARGIN)
     if options.plot is not None:
         from mavcg.apps.memory_map import draw_memory_map
 
@@ -137,10 +143,15 @@ def run_plan(options: AppPlanOptions) -> None:
         note(f"wrote the front to {options.plot_front}")
     if options.as_json:
         rows = [measured_json(point, request.threads) for point in measured]
-        print_json(plan_json(planned, library, refusal, rows))
+        document = plan_json(planned, library, refusal, rows)
+        if service is not None:
+            document |= {"service": service, "meets_constraints": document["meets_constraints"] and service["holds"]}
+        print_json(document)
         return
     _show_plan(planned, measured)
     _show_library(planned, library, refusal)
+    if service is not None:
+        show_service(service, console())
 
 
 plan = command_of("plan", AppPlanOptions, run_plan)

@@ -2,5 +2,7 @@
 
 Where the next thing goes:
 
-- Analysis: periodic_task.py has the types, response_times.py the bounds, simulator.py the schedules.
+- Key of app.toml about periods: periodic_keys.py. Times of a network's sections on a board: modelled.py.
+- Analysis: periodic_task.py has the types, response_times.py the bounds, simulator.py the schedules; service_report.py
+  and gantt.py show them.
 """

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.apps.application_file import read_application_file
+from mavcg.apps.buildable import parallel_pairs
 from mavcg.errors import MavcgError
 
 GOOD = """memory = "1.5 MB"
@@ -101,12 +102,75 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ("throughput = 20", "schedule = []", "line 7: network[0].schedule: [] is not a schedule"),
         ("throughput = 20", "schedule = [1]", "line 7: network[0].schedule[0]: 1 is not a string"),
         ("= [[", "= [", "not TOML"),
+        (
+            "throughput = 20",
+            "period_ms = 0",
+            "line 7: network[0].period_ms: 0 is not a number of milliseconds, from 0.001",
+        ),
+        ("throughput = 20", "period_ms = nan", "line 7: network[0].period_ms: NaN is not"),
+        ("throughput = 20", "period_ms = 1e300", "line 7: network[0].period_ms: 1e+300 is not"),
+        ("throughput = 20", 'period_ms = "5"', 'line 7: network[0].period_ms: "5" is not a number'),
+        ("throughput = 20", "deadline_ms = 5", "line 7: network[0].deadline_ms: is there without period_ms; give"),
+        ("throughput = 20", "preemptible = false", "line 7: network[0].preemptible: is there without period_ms"),
+        ("throughput = 20", "period_ms = 5", "line 9: network[1].period_ms: missing, and other networks have one"),
     ],
 )
 def test_faults_are_named(tmp_path: Path, old: str, new: str, words: str) -> None:
     with pytest.raises(MavcgError, match="app.toml") as error:
         read(tmp_path, GOOD.replace(old, new, 1))
 
+    assert words in str(error.value)
+
+
+PERIODS = """[[network]]
+name = "a"
+file = "a.onnx"
+period_ms = 20
+deadline_ms = 8.5
+
+[[network]]
+name = "b"
+file = "a.onnx"
+period_ms = 10
+preemptible = false
+
+[[network]]
+name = "c"
+file = "a.onnx"
+period_ms = 5
+"""
+
+
+def test_networks_with_periods(tmp_path: Path) -> None:
+    """Without priorities the shorter deadline is more urgent; b, the least urgent, runs whole and shares memory."""
+    (tmp_path / "a.onnx").write_bytes(b"")
+    (tmp_path / "app.toml").write_text('order = ["c", "a", "b"]\n' + PERIODS)
+    file = read_application_file(tmp_path / "app.toml")
+
+    assert [(p.period_ns, p.deadline_ns, p.priority, p.preemptible) for p in file.periods] == [
+        (5_000_000, 5_000_000, 3, True),
+        (20_000_000, 8_500_000, 2, True),
+        (10_000_000, 10_000_000, 1, False),
+    ]
+    assert parallel_pairs(file) == {frozenset((0, 1))}
+
+
+@pytest.mark.parametrize(
+    "keys, words",
+    [
+        (["priority = 1", ""], "line 11: network[2].priority: missing, and other networks have one"),
+        (["priority = 1", "priority = 1"], "line 15: network[2].priority: 1 is another network's; give each"),
+        (["priority = -1", "priority = 1"], "network[1].priority: -1 is not a whole number from 0"),
+        (["priority = 1.5", "priority = 1"], "network[1].priority: 1.5 is not a"),
+    ],
+)
+def test_faults_of_priorities(tmp_path: Path, keys: list[str], words: str) -> None:
+    tables = [
+        f'[[network]]\nname = "{n}"\nfile = "a.onnx"\nperiod_ms = 2\n{own}\n' for n, own in zip("bc", keys, strict=True)
+    ]
+    text = "".join(['[[network]]\nname = "a"\nfile = "a.onnx"\nperiod_ms = 2\npriority = 0\n', *tables])
+    with pytest.raises(MavcgError, match="app.toml") as error:
+        read(tmp_path, text)
     assert words in str(error.value)
 
 

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "bad.onnx"
     )
     (tmp_path / "mavcg.toml").write_text('[[model]]\nfile = "bad.onnx"\nboard = "exynos9820"\n')
-    (tmp_path / "app.toml").write_text('[[network]]\nname = "bad"\nfile = "bad.onnx"\n')
+    (tmp_path / "app.toml").write_text('[[network]]\nname = "bad"\nfile = "bad.onnx"\nperiod_ms = 9\n')
     for kind in KINDS:
         (tmp_path / f"{kind}s.toml").write_text(next(text for text in SPACES if f"[{kind}]" in text))
     return tmp_path
@@ -54,6 +54,7 @@ VERBS = {
     "plan": ("plan", "bad.onnx", "--board", "exynos9820"),
     "tune": ("tune", "bad.onnx", "--board", "exynos9820", "--runner", "simulate"),
     "app plan": ("app", "plan", "app.toml", "--board", "exynos9820"),
+    "app simulate": ("app", "simulate", "app.toml", "--board", "exynos9820"),
     "app build": ("app", "build", "app.toml", "--board", "exynos9820"),
     "accel build": ("accel", "build", "bad.onnx", "--target", "zu2", "-o", "bad.elf"),
     "accel fuse": ("accel", "fuse", "bad.onnx", "--target", "zu2"),
@@ -115,6 +116,7 @@ def test_every_verb_that_takes_shapes_has_the_option() -> None:
         "accel validate",
         "app build",
         "app plan",
+        "app simulate",
         "build",
         "estimate",
         "explore",

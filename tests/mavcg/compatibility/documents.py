@@ -25,6 +25,7 @@ PROFILE = "app 1 1.0: 100 cycles: \n\t    7f total+0x10 (/app)\n\n"
 BUFFERS = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\n"
 LOOP = ".globl loop\nloop:\n\tldr q0, [x0], #16\n\tfmla v1.4s, v0.4s, v2.4s\n\tsubs x1, x1, #1\n\tb.ne loop\n\tret\n"
 APP = '[[network]]\nname = "first"\nfile = "net.onnx"\n[[network]]\nname = "second"\nfile = "net.onnx"\n'
+PERIODS = APP.replace("first", "one").replace("second", "two").replace('onnx"', 'onnx"\nperiod_ms = 5')
 HOST = "haswell" if host_target().arch == "x86_64" else "cortex-a55"
 # Verb -> its words, but for --json; in this order, since some read what others write.
 COMMANDS = {
@@ -49,6 +50,7 @@ COMMANDS = {
     "a board": "cores exynos9820",
     "runtime": "runtime",
     "app plan": "app plan app.toml --board exynos9820",
+    "app simulate": "app simulate periods.toml --board exynos9820",
     "app build": f"app build app.toml --cores {HOST} -o libapp.so",
     "accel targets": "accel targets",
     "accel build": "accel build net.onnx --target small -o net.elf",
@@ -96,7 +98,8 @@ def lay_out(folder: Path) -> None:
         onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8),
         folder / "net.onnx",
     )
-    texts = {"total.c": SOURCE, "perf.txt": PROFILE, "buffers.csv": BUFFERS, "loop.S": LOOP, "app.toml": APP}
+    texts = {"total.c": SOURCE, "perf.txt": PROFILE, "buffers.csv": BUFFERS, "loop.S": LOOP}
+    texts |= {"app.toml": APP, "periods.toml": PERIODS}
     for name, text in texts.items():
         (folder / name).write_text(text)
 
