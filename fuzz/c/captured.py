@@ -12,11 +12,11 @@ from typing import Any
 
 from fuzz.c.drop_in_headers import CALLED, write_headers
 from fuzz.inject.libraries import write_models
+from fuzz.unit_compiler import compile_units_by
 from mavcg.cli.app import run
 from mavcg.model import link
 from mavcg.model.blas import library
 from mavcg.objects.library import link_shared
-from mavcg.runtime import blas_build, model_build
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
@@ -62,14 +62,13 @@ class Capture:
 def capture(folder: Path, name: str, words: Sequence[str], models: Path) -> None:
     """Build one library into folder/name. Raises: SystemExit where mavcg refuses."""
     kept = Capture(folder / name)
-    for module in (blas_build, model_build):
-        module.run_zig = kept.compile  # type: ignore[attr-defined]
+    compile_units_by(kept.compile)
     for module in (link, library):
         module.link_shared = kept.link  # type: ignore[attr-defined]
     words = [str(models / word) if word.endswith((".onnx", ".tflite")) else word for word in words]
     status = run([*words, "--cores", CORE[host_target().arch], "--jobs", "1", "-o", str(models / f"lib{name}.so")])
     if status or not kept.compiled:
-        raise SystemExit(f"fuzz.c.captured: {name}: mavcg ended with status {status}")
+        raise SystemExit(f"fuzz.c.captured: {name}: mavcg ended with status {status}, {len(kept.compiled)} units of C")
 
 
 def main(folder: Path) -> None:

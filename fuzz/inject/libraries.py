@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fuzz.c.drop_in_headers import CALLED, tflite_network, write_headers
+from fuzz.unit_compiler import compile_units_by
 from mavcg.cli.app import run
-from mavcg.runtime import blas_build, model_build
 from mavcg.runtime.blas_build import BLAS_TABLES
 from mavcg.toolchain.zig import run_tool, run_zig
 from tests.mavcg.cli.sanitized_build import FLAGS
@@ -97,13 +97,12 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
 
 def build(folder: Path, name: str) -> Path:
     """Build one library into a folder that has the models. Raises: SystemExit where mavcg refuses."""
-    for module in (blas_build, model_build):
-        module.run_zig = compile_injected  # type: ignore[attr-defined]
+    compiled = compile_units_by(compile_injected)
     out = folder / f"lib{name}.so"
     words = [str(folder / word) if word.endswith((".onnx", ".tflite", ".toml")) else word for word in LIBRARIES[name]]
     status = run([*words, "--board", "host", "-o", str(out)])
-    if status:
-        raise SystemExit(f"fuzz.inject.libraries: {name}: mavcg ended with status {status}")
+    if status or not compiled():  # without its C no call of the library would fail
+        raise SystemExit(f"fuzz.inject.libraries: {name}: mavcg ended with status {status}, {compiled()} units of C")
     return out
 
 

@@ -6,18 +6,21 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from fuzz.inject import commands
+from fuzz.inject import commands, libraries
 from fuzz.inject.commands import fault_of
 from fuzz.inject.contents import content_of, is_part
 from fuzz.inject.run import ENVIRONMENT, FLAGS, HERE, OPERATIONS, SANITIZERS, Row, read_rows, run_operation
 from fuzz.inject.sandbox import PROCESSES_LEFT, Plan, Sandbox
 from fuzz.inject.scenarios import Scenario
+from fuzz.unit_compiler import compile_units_by
+from mavcg.runtime import unit_object
+from mavcg.toolchain.target import parse_target
 
 ROOT = Path(__file__).parents[2]
 OPERATION = """\
@@ -156,6 +159,41 @@ def test_calls_are_tried_until_none_fails_or_the_time_is_over(
     monkeypatch.setattr("fuzz.inject.commands.time.monotonic", lambda: now)
     found = list(commands.try_all("one", Sandbox(tmp_path / "s", Scenario((), lambda folder: None)), {}, late - 0.5))
     assert [(each.counts["right"], each.first_untried) for each in found] == ([(counts, untried)] if counts else [])
+
+
+def test_a_library_whose_c_was_not_compiled_with_injected_failures_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that takes its objects from elsewhere would have no call that fails, and nothing would go wrong."""
+    for name in ("run_zig", "open_code"):
+        monkeypatch.setattr(unit_object, name, None)  # put back after the test
+    monkeypatch.setattr(libraries, "run", lambda words: 0)
+    with pytest.raises(SystemExit, match="engine: mavcg ended with status 0, 0 units of C"):
+        libraries.build(tmp_path, "engine")
+
+
+def test_units_of_c_are_compiled_by_a_stand_in_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
+
+    def write(text: bytes) -> Callable[..., str]:
+        def compile_by(tool: str, words: Sequence[str], action: str, cwd: Path | None) -> str:
+            Path(words[-1]).write_bytes(text)
+            return ""
+
+        return compile_by
+
+    def made(name: str) -> bytes:
+        target = parse_target("aarch64-linux-gnu.2.17")
+        return unit_object.unit_object("sizes", "mavcg_sizes.h", "", target, (), tmp_path / name).read_bytes()
+
+    monkeypatch.setattr(unit_object, "run_zig", lambda tool, words, action: write(b"zig's")(tool, words, action, None))
+    assert made("before.o") == b"zig's"
+    with monkeypatch.context() as patch:
+        for name in ("run_zig", "open_code"):
+            patch.setattr(unit_object, name, None)
+        compiled = compile_units_by(write(b"another"))
+        assert made("a.o") == made("b.o") == b"another" and compiled() == 2
+    assert made("after.o") == b"zig's"
 
 
 @pytest.mark.long

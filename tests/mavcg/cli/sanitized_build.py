@@ -1,4 +1,4 @@
-"""`python sanitized_build.py ARGUMENTS`: `mavcg ARGUMENTS`, with sanitizers.
+"""`python -m tests.mavcg.cli.sanitized_build ARGUMENTS`: `mavcg ARGUMENTS`, with sanitizers.
 
 The C of engine, drop-ins and BLAS is compiled by gcc for the address and undefined-behaviour sanitizers. Kernels, which
 are not C, are as ever, and so is the selector, whose object is kept for other builds. A process that loads such a
@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fuzz.unit_compiler import compile_units_by
 from mavcg.cli.app import run
-from mavcg.runtime import blas_build, model_build
 from mavcg.toolchain.zig import run_tool, run_zig
 
 FLAGS = (
@@ -41,6 +41,5 @@ def compile_checked(tool: str, arguments: Sequence[str], what: str, cwd: Path | 
 
 
 if __name__ == "__main__":
-    for module in (blas_build, model_build):
-        module.run_zig = compile_checked  # type: ignore[attr-defined]
+    compile_units_by(compile_checked)
     sys.exit(run(sys.argv[1:]))

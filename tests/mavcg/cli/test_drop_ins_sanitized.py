@@ -18,6 +18,7 @@ from tests.mavcg.cli.partial_models import make_model  # noqa: E402
 from tests.mavcg.importers.tflite.conftest import Writer  # noqa: E402
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 SANITIZERS = ("libasan.so", "libubsan.so")
 pytestmark = pytest.mark.long
 
@@ -45,8 +46,9 @@ def libraries(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str], 
         ["build", "m.tflite", "--partial", "--cores", cores[1], "-o", "libm.so"],
         ["blas", "build", "--cores", cores[1], "-o", "libblas.so"],
     ):
-        command = [sys.executable, str(HERE / "sanitized_build.py"), *arguments]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+        command = [sys.executable, "-m", "tests.mavcg.cli.sanitized_build", *arguments]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, env=environment)
         assert done.returncode == 0, done.stderr
     for name in ("libnet.so", "libm.so", "libblas.so"):
         assert b"__asan_report_load8" in (folder / name).read_bytes(), f"{name} has no sanitizer"
