@@ -6,6 +6,7 @@ from bench.tables.markdown import Record, Tables, table
 
 FUZZ_TARGETS = ("target", "executions", "edges", "lines reached", "inputs kept", "faults")
 FUZZ_RUNS = ("date", "commit", "executions", "faults")
+INJECTED = ("operation", "calls that failed", "reached", "tried", "right", "refused", "wrong", "date", "commit")
 
 
 def fuzz_models(record: Record) -> str:
@@ -71,23 +72,15 @@ def fuzz_targets(record: Record) -> str:
 
 
 def injected_failures(record: Record) -> str:
-    """Return the table of failures injected by operation and call, and what came of them."""
-    columns = ("tried", "right", "refused", "wrong")
-    sums: dict[tuple[str, str], collections.Counter[str]] = {}
-    untried: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
-    for row in record["rows"]:
-        for names in ((row["operation"], row["call"]), ("total", "all")):
-            sums.setdefault(names, collections.Counter()).update({column: row[column] for column in columns})
-            untried[names] += [row["first_untried"]] if row["first_untried"] else []
-    reached = {names: f"below {min(numbers)}" if numbers else "all" for names, numbers in untried.items()}
-    rows = [[*names, reached[names], *(sums[names][column] for column in columns)] for names in sorted(sums)]
+    """Return the table of failures injected by operation, and what came of them."""
+    rows = record["operations"]
+    total = [sum(int(row[at]) for row in rows) for at in (3, 4, 5, 6)]
     text = (
-        f"Counted: {sum(row['tried'] for row in record['rows'])} failures, the first, second, .. call of each kind, "
-        "alone and with all that follow, by each error. C with the address and undefined-behaviour sanitizers. Right: "
-        "the result; refused: with a documented status and nothing left behind. Reached: the "
-        "numbers of calls that failed before the time was over, by each error."
+        f"Counted: {total[0]} failures, the first, second, .. call of each kind, alone and with all that follow, by "
+        "each error. C with the address and undefined-behaviour sanitizers. Right: the result; refused: with a "
+        "documented status and nothing left behind. Reached: the numbers of calls that failed before the time was over."
     )
-    return f"{text}\n\n" + table(["operation", "call", "reached", *columns], rows)
+    return f"{text}\n\n" + table(INJECTED, [*rows, ["total", "", "", *total, "", ""]])
 
 
 TABLES: Tables = {

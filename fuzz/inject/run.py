@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fuzz.inject.recorded import Row, record
 from fuzz.inject.scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
@@ -36,24 +36,6 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "2",
 }
 _COMPILING = threading.Lock()  # drivers and libraries are those of several operations
-
-
-@dataclass(frozen=True)
-class Row:
-    """Verdicts on one operation, in which calls of a kind failed with an error.
-
-    tried: plans. right: those after which the result was right. refused: by a documented status. wrong: all others.
-    first_untried: the number of the first call for which the time was over; 0: there is none.
-    """
-
-    operation: str
-    call: str
-    error: str
-    tried: int
-    right: int
-    refused: int
-    wrong: int
-    first_untried: int = 0
 
 
 def read_rows(output: str) -> Iterator[Row]:
@@ -209,7 +191,7 @@ def main() -> None:
     parser.add_argument("operations", nargs="*", metavar="OPERATION", help=f"of {', '.join(OPERATIONS)}; default: all")
     parser.add_argument("--minutes", type=float, help="of all; no operation begins after these, and each has its share")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="operations at the same time (1)")
-    parser.add_argument("--record", action="store_true", help="into bench/results/injected_failures.json")
+    parser.add_argument("--record", action="store_true", help="in place of these operations in the record")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.operations if name not in OPERATIONS]:
         raise SystemExit(f"fuzz.inject: there is no operation {unknown[0]}; they are {', '.join(OPERATIONS)}")
@@ -231,11 +213,7 @@ def main() -> None:
     tried, wrong = sum(row.tried for row in rows), sum(row.wrong for row in rows)
     print(f"{tried} failures injected, {wrong} went wrong" + (f"; not begun: {', '.join(left)}" if left else ""))
     if arguments.record:
-        from bench.record import facts, write
-
-        write(
-            "injected_failures", facts("counted", "fuzz.inject.run --record") | {"rows": [asdict(row) for row in rows]}
-        )
+        record(rows, "fuzz.inject.run --record")
     sys.exit(1 if wrong else 0)
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -12,10 +13,12 @@ from unittest.mock import Mock
 
 import pytest
 
+from bench.record import facts
 from fuzz.inject import commands, libraries
 from fuzz.inject.commands import fault_of
 from fuzz.inject.contents import content_of, is_part
-from fuzz.inject.run import ENVIRONMENT, FLAGS, HERE, OPERATIONS, SANITIZERS, Row, read_rows, run_operation
+from fuzz.inject.recorded import Row, record
+from fuzz.inject.run import ENVIRONMENT, FLAGS, HERE, OPERATIONS, SANITIZERS, read_rows, run_operation
 from fuzz.inject.sandbox import PROCESSES_LEFT, Plan, Sandbox
 from fuzz.inject.scenarios import Scenario
 from fuzz.unit_compiler import compile_units_by
@@ -53,6 +56,24 @@ def test_rows_are_read() -> None:
     engine, auto = read_rows(output)
     assert engine == Row("engine, 1 thread", "malloc", "Cannot allocate memory", 10, 0, 9, 1)
     assert auto == Row("auto", "open", "no", 2, 2, 0, 0, first_untried=7)
+
+
+def test_a_record_keeps_other_operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.record.ROWS", tmp_path)
+    for name in ("bench.record", "fuzz.inject.recorded"):
+        monkeypatch.setattr(f"{name}.RESULTS", tmp_path / "results")
+    today = {"date": "2026-01-01 10:00 UTC", "commit": "aaa"}
+    monkeypatch.setattr("fuzz.inject.recorded.facts", lambda kind, command: facts(kind, command) | today)
+    record([Row("blas", "mmap", "no", 4, 4, 0, 0), Row("tune", "open", "no", 9, 1, 7, 1, 5)], "c")
+    today["commit"] = "bbb"
+    again = [Row("tune", "open", "no", 12, 1, 11, 0, 7), Row("tune", "open", "none", 3, 3, 0, 0, 2)]
+    record([*again, Row("tune", "fork", "no", 2, 2, 0, 0)], "c")
+    path = tmp_path / "results/injected_failures.json"
+    assert json.loads(path.read_text())["parts"][1]["rows"] == [
+        ["blas", "mmap 4", "all", "4", "4", "0", "0", "2026-01-01", "aaa"],
+        ["tune", "fork 2, open 15", "below 2", "17", "6", "11", "0", "2026-01-01", "bbb"],
+        ["total", "", "", "21", "10", "11", "0", "", ""],
+    ]
 
 
 def test_an_operation_that_there_is_not() -> None:
