@@ -2,8 +2,9 @@
 
 A panel's numbers are unpacked once, less their zero points, into scratch. Then each tile of lines goes over the blocks:
 a tile of exact sums is stored, its rows are loaded again as vectors, and added to the sums of all blocks, which are in
-registers, in the order of other cores. Vectors are emitted for two blocks at once, beside whose arithmetic the products
-of the next two begin.
+registers, in the order of other cores. This is a software pipeline over the blocks of all tiles of a panel, of two
+rooms: before the rows of a block are added, the sums of the next one are stored and the products of the one after that
+begin, so that neither waits for the other.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,7 @@ from mavcg.kernels.int8.register_tile import GROUP, TILE_LANES
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
-TOGETHER = 2  # blocks; tile registers of sums are 0 and 1, of numbers 4 and 5, of weights 6 and 7
+ROOMS = 2  # of sums of a block; tile registers of sums are 0 and 1, of numbers 4 and 5, of weights 6 and 7
 NUMBERS, WEIGHTS = 4, 6
 _LANES = ir.VectorType(I32, TILE_LANES)
 
@@ -74,16 +75,16 @@ class TileLines:
         self.terms = IntegerTerms(b, dots, spec.weights, 1, 1, False)
         # Numbers of 8 bits less a zero point take 9: they are less 128, and their sums are corrected.
         self.corrected = spec.weights.zeros and spec.weights.bits == 8
-        self.exact = aligned_memory(b, TOGETHER * TILE_BYTES, "exact")
+        self.exact = aligned_memory(b, ROOMS * TILE_BYTES, "exact")
         self.results = aligned_memory(b, TILE_BYTES, "results")
-        self.scales = aligned_memory(b, TOGETHER * ROW_BYTES, "scales")
+        self.scales = aligned_memory(b, ROOMS * ROW_BYTES, "scales")
         self.block_bytes = spec.weights.block * spec.weights.panel
 
     def configure(self) -> None:
         """Emit the configuration of the tile registers."""
-        sums = dict.fromkeys(range(TOGETHER), TileShape(TILE_ROWS, ROW_BYTES))
-        numbers = dict.fromkeys(range(NUMBERS, NUMBERS + TOGETHER), TileShape(TILE_ROWS, self.row_terms))
-        weights = dict.fromkeys(range(WEIGHTS, WEIGHTS + TOGETHER), TileShape(self.row_terms // GROUP, ROW_BYTES))
+        sums = dict.fromkeys(range(ROOMS), TileShape(TILE_ROWS, ROW_BYTES))
+        numbers = dict.fromkeys(range(NUMBERS, NUMBERS + ROOMS), TileShape(TILE_ROWS, self.row_terms))
+        weights = dict.fromkeys(range(WEIGHTS, WEIGHTS + ROOMS), TileShape(self.row_terms // GROUP, ROW_BYTES))
         configure_tiles(self.b, sums | numbers | weights)
 
     def emit(self, panel: TilePanel, end: Value, store: Callable[[Value, Values], None]) -> None:
@@ -91,6 +92,8 @@ class TileLines:
         b = self.b
         note_tile(b, TILE_ROWS, 1)
         self.unpack(panel)
+        if self.spec.blocks % ROOMS == 0:
+            self.begin(panel, const(0))
 
         def last_tile(first: Value, used: Value) -> None:
             for row, total in enumerate(self.sums(panel, first, used)):
@@ -143,32 +146,50 @@ class TileLines:
         )
 
     def sums(self, panel: TilePanel, first: Value, used: Value | None) -> Values:
-        """Emit the loop over blocks; return the sums of a tile's lines, of which `used` count; None: all."""
+        """Emit the loop over blocks; return the sums of a tile's lines, of which `used` count; None: all.
+
+        The pipeline is at the tile's first block before, and after it at that of the tile behind, if blocks are even.
+        """
         b, blocks, counted = self.b, self.spec.blocks, None
         tiles = -(-self.spec.x.count // TILE_ROWS)
         if used is not None:
             lanes = i32_lanes(tuple(range(TILE_ROWS)))
             counted = b.icmp_signed("<", lanes, splat(b, b.trunc(used, I32), TILE_ROWS), name="counted")
+        if blocks % ROOMS:
+            self.begin(panel, first)
+        # Behind all whole tiles there may be no lines: those products are not used, and read a tile of the workspace.
+        behind = b.add(first, const(TILE_ROWS if used is None else 0), name="behind")
 
-        def several(index: Value, acc: Values, count: int) -> Values:
-            indices = [b.add(index, const(place)) for place in range(count)]
-            for place, at in enumerate(indices):
-                block = address(b, panel.weights, scale_index(b, at, self.spec.weights.block_bytes))
-                self.weights.prefetch(block, self.spec.panel_bytes, b.udiv(first, const(TILE_ROWS)), tiles)
-                self.products(panel, first, at, place)
-            for place, at in enumerate(indices):
-                ends = self.ends(panel, first, at)
-                scales = ends if counted is None else self.kept_scales(ends, place, counted)
-                acc = self.add(panel, at, ends, scales, place, acc)
+        def add(index: Value, room: int, acc: Values) -> Values:
+            block = address(b, panel.weights, scale_index(b, index, self.spec.weights.block_bytes))
+            self.weights.prefetch(block, self.spec.panel_bytes, b.udiv(first, const(TILE_ROWS)), tiles)
+            ends = self.ends(panel, first, index)
+            scales = ends if counted is None else self.kept_scales(ends, room, counted)
+            return self.add(panel, index, ends, scales, room, acc)
+
+        def several(index: Value, acc: Values) -> Values:
+            for room in range(ROOMS):
+                self.store((room + 1) % ROOMS)
+                ahead = b.add(index, const(ROOMS + room), name="ahead")
+                within = b.icmp_signed("<", ahead, const(blocks))
+                line = b.select(within, first, behind, name="line")
+                self.products(panel, line, b.select(within, ahead, b.sub(ahead, const(blocks))), room)
+                acc = add(b.add(index, const(room)), room, acc)
             return acc
 
         start: Values = (f32_splat(0.0, TILE_LANES),) * TILE_ROWS
-        whole = blocks - blocks % TOGETHER
-        acc = for_range(b, const(0), const(whole), TOGETHER, start, lambda i, acc: several(i, acc, TOGETHER), "block")
-        return several(const(whole), acc, blocks - whole) if blocks > whole else acc
+        whole = blocks - blocks % ROOMS
+        acc = for_range(b, const(0), const(whole), ROOMS, start, several, "block")
+        return add(const(whole), 0, acc) if blocks > whole else acc
+
+    def begin(self, panel: TilePanel, first: Value) -> None:
+        """Emit the products of the first two blocks of a tile, and the store of the first one's sums."""
+        for room in range(min(ROOMS, self.spec.blocks)):
+            self.products(panel, first, const(room), room)
+        self.store(0)
 
     def products(self, panel: TilePanel, first: Value, index: Value, room: int) -> None:
-        """Emit the exact sums of a block, which are stored as rows of lines."""
+        """Emit the exact sums of a block in a tile register."""
         b, form = self.b, self.spec.weights
         lines = address(b, panel.numbers, scale_index(b, index, block_pitch(self.spec.x, form.block)))
         lines = address(b, lines, scale_index(b, first, form.block))
@@ -178,7 +199,10 @@ class TileLines:
             load_tile(b, WEIGHTS + room, address(b, rows, at * form.panel), ROW_BYTES)
             load_tile(b, NUMBERS + room, address(b, lines, at), form.block)
             add_tile_products(b, "tdpbssd", room, NUMBERS + room, WEIGHTS + room)
-        store_tile(b, room, address(b, self.exact, room * TILE_BYTES), ROW_BYTES)
+
+    def store(self, room: int) -> None:
+        """Emit the store of a tile of exact sums, as rows of lines."""
+        store_tile(self.b, room, address(self.b, self.exact, room * TILE_BYTES), ROW_BYTES)
 
     def ends(self, panel: TilePanel, first: Value, index: Value) -> Value:
         """Return the address of the scale of a tile's first line in a block."""
