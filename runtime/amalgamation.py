@@ -146,6 +146,8 @@ UNITS: Mapping[str, Unit] = {
             "engine_turns.c",
             "pipeline_stages.c",
             "pipeline.c",
+            "service.c",
+            "application_service.c",
             "application.c",
         )
     ),

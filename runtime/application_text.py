@@ -202,6 +202,15 @@ int @EXPORTED@_cancel_frames(void *application, uint32_t network);
 /* The number of threads of a stage; MAVCG_ERROR_NULL for one that is not there. */
 int @EXPORTED@_stage_threads(void *application, uint32_t network, uint32_t stage);
 
+/* Run networks as periodic jobs under fixed priorities, in the calling thread and those of the contexts: at each
+ * boundary between two steps of a preemptible network, more urgent jobs run before it continues. Returns after all jobs
+ * that are released within the service's duration_ns, or after stop_service, from any thread, which lets no further job
+ * begin. No other run of these networks may be active. MAVCG_BUSY if a service is active; MAVCG_ERROR_OPTION if one
+ * network may preempt another that shares its memory, for equal priorities, and for values out of range; a status of
+ * run, if a job fails, which ends the service. */
+int @EXPORTED@_serve(void *application, mavcg_service *service);
+int @EXPORTED@_stop_service(void *application);
+
 static inline int @NAME@_create_application(const mavcg_options *options, @NAME@_application **application) {
     void *created;
     int status = @EXPORTED@_create(options, application ? &created : (void **)0);
@@ -209,6 +218,10 @@ static inline int @NAME@_create_application(const mavcg_options *options, @NAME@
     return status;
 }
 static inline void @NAME@_destroy_application(@NAME@_application *application) { @EXPORTED@_destroy(application); }
+static inline int @NAME@_serve_application(@NAME@_application *application, mavcg_service *service) {
+    return @EXPORTED@_serve(application, service);
+}
+static inline int @NAME@_stop_service(@NAME@_application *application) { return @EXPORTED@_stop_service(application); }
 @CONTEXTS@@PIPELINES@
 #ifdef __cplusplus
 }

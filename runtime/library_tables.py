@@ -26,6 +26,7 @@ API: int = ffi.integer_const("MAVCG_MODEL_API")
 STATES_API, DIMENSIONS_API, COUNTED_API, STEPS_API = 2, 3, 4, 5
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
+FIRST_APP_API, SERVICE_API = 2, 3  # the first versions of MAVCG_APP_API that can be used, and with services
 DTYPE_OF_CODE = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
 _CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
 
@@ -146,7 +147,7 @@ def application_table(path: Path, library: Any) -> Any:
         table = library.mavcg_app_api()
     except ffi.error:
         return None
-    if table.api != APP_API or not _is_known(table.networks[0].model):
+    if not FIRST_APP_API <= table.api <= APP_API or not _is_known(table.networks[0].model):
         raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {APP_API}); build it again")
     return table
 

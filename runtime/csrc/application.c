@@ -5,6 +5,7 @@
 
 #include "application_api.h"
 #include "application_memory.h"
+#include "application_service.h"
 #include "engine_library.h"
 #include "engine_memory.h"
 #include "internal.h"
@@ -21,6 +22,7 @@ struct application {
     struct shared_memory memory[NETWORKS];
     void *contexts[NETWORKS];
     struct pipeline *pipelines[NETWORKS]; /* NULL: the network has no pipeline */
+    uint32_t service;                     /* state of the service, application_service.h */
 };
 
 static void free_application(struct application *application) {
@@ -158,6 +160,20 @@ static int stage_threads_of_network(void *application, uint32_t network, uint32_
     return threads ? (int)threads : MAVCG_ERROR_NULL;
 }
 
+static int serve_networks(void *of, mavcg_service *service) {
+    struct application *application = of;
+    if (!application) return MAVCG_ERROR_NULL;
+    const struct served_application served = {network_table, placed_networks, application->contexts, NETWORKS,
+                                              &application->service};
+    return serve_application(&served, service);
+}
+
+static int stop_service_of_networks(void *application) {
+    if (!application) return MAVCG_ERROR_NULL;
+    stop_application_service(&((struct application *)application)->service);
+    return MAVCG_OK;
+}
+
 static const mavcg_app_table application_table = {
     .api = MAVCG_APP_API,
     .network_count = NETWORKS,
@@ -173,6 +189,8 @@ static const mavcg_app_table application_table = {
     .pop = pop_of_network,
     .cancel_frames = cancel_frames_of_network,
     .stage_threads = stage_threads_of_network,
+    .serve = serve_networks,
+    .stop_service = stop_service_of_networks,
 };
 
 /* Export under an alias, as engine_api.c does for the functions of a model. */
@@ -188,6 +206,8 @@ EXPORT_APPLICATION(push, push_to_network);
 EXPORT_APPLICATION(pop, pop_of_network);
 EXPORT_APPLICATION(cancel_frames, cancel_frames_of_network);
 EXPORT_APPLICATION(stage_threads, stage_threads_of_network);
+EXPORT_APPLICATION(serve, serve_networks);
+EXPORT_APPLICATION(stop_service, stop_service_of_networks);
 
 /* Entry point for programs that load the library of any application. */
 __attribute__((visibility("default"))) const mavcg_app_table *mavcg_app_api(void) { return &application_table; }

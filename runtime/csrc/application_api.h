@@ -1,6 +1,6 @@
 /* Declarations of an application's library: several networks in one memory block. */
 #ifndef MAVCG_APP_API
-#define MAVCG_APP_API 2
+#define MAVCG_APP_API 3
 
 #include <stdint.h>
 
@@ -30,6 +30,46 @@ typedef struct mavcg_app_network {
     uint32_t stage_count; /* stages of its pipeline; 0: no pipeline */
 } mavcg_app_network;
 
+/* The status of a job beside those of enum mavcg_status. */
+enum mavcg_job_status {
+    MAVCG_SKIPPED = 4 /* the job had not begun at its deadline, and was not run */
+};
+
+/* The jobs of a network: one is released in each period. Jobs of a network run in order. */
+typedef struct mavcg_periodic {
+    uint32_t network;                /* number, from 0 */
+    int32_t priority;                /* from 0; the largest runs first, and each network has its own */
+    uint64_t period_ns, deadline_ns; /* deadline: after the release */
+    uint32_t preemptible;            /* 1: more urgent jobs run between two steps of a job; 0: after it */
+    uint32_t reserved;
+    const void *const *inputs; /* as for the network's run, of every job */
+    void *const *outputs;
+} mavcg_periodic;
+
+/* A job of a network; times are in ns since the service began. */
+typedef struct mavcg_job {
+    uint32_t network;
+    int32_t status; /* of the network's run, or MAVCG_SKIPPED */
+    uint64_t number;
+    uint64_t release_ns, begin_ns, end_ns; /* end_ns 0: it has not ended */
+    uint64_t longest_section_ns;           /* longest time between two boundaries of steps, others' jobs left out */
+    uint64_t preemptions;
+} mavcg_job;
+
+/* A service: networks that run as periodic jobs. */
+typedef struct mavcg_service {
+    const mavcg_periodic *networks;
+    uint32_t count, reserved;
+    uint64_t duration_ns; /* jobs that are released before are run */
+    /* Called before each job begins, and when it has ended or was skipped; another value than 0 ends the service, after
+     * the jobs that have begun. NULL: not called. */
+    int (*on_job)(void *data, const mavcg_job *job);
+    void *data;
+    mavcg_job *jobs; /* [job_capacity] receives the first jobs, in the order of their ends */
+    uint64_t job_capacity;
+    uint64_t job_count; /* receives the number of jobs that ended or were skipped */
+} mavcg_service;
+
 /* The functions and tables of an application's library, for programs that load any such library: its exported function
  * mavcg_app_api() returns this table. */
 typedef struct mavcg_app_table {
@@ -49,6 +89,9 @@ typedef struct mavcg_app_table {
     int (*pop)(void *application, uint32_t network, void **frame, int32_t timeout_ms);
     int (*cancel_frames)(void *application, uint32_t network);
     int (*stage_threads)(void *application, uint32_t network, uint32_t stage);
+    /* MAVCG_APP_API 3 and later */
+    int (*serve)(void *application, mavcg_service *service);
+    int (*stop_service)(void *application);
 } mavcg_app_table;
 
 #ifdef __cplusplus

@@ -53,6 +53,9 @@ struct application_network {
      * floating-point mode. Returns a status. */
     int (*run_stage)(void *context, const struct pipeline_frame *frame);
     void (*cancel)(void *context);
+    /* Let runs of a context call this before each of their steps, in the thread of the run; NULL: no call. No run of
+     * the context may be active. */
+    void (*set_boundary)(void *context, void (*boundary)(void *data), void *data);
 };
 
 #endif

@@ -141,7 +141,9 @@ struct mavcg_context {
     uint32_t float_mode; /* rounding and denormal modes of the thread in run */
     uint32_t turn;       /* 0 or 1: the copy that a run reads of states with two */
     bool undefined;      /* a run that did not end has changed states: nothing runs before reset or restore */
-    const struct engine_plan *plan;     /* NULL: threads may run on any CPU */
+    const struct engine_plan *plan; /* NULL: threads may run on any CPU */
+    void (*boundary)(void *data);   /* called before each step of a run, in its thread; NULL: nothing is */
+    void *boundary_data;
     const struct shared_memory *shared; /* the application's memory; NULL: arena and scratch are its own */
     char *arena, *scratch, *states;
     void **operands; /* [OPERANDS] addresses; each run sets those of inputs and outputs */

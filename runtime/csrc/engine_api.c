@@ -214,6 +214,11 @@ static int count_threads(const mavcg_options *options, uint32_t *threads) {
 
 static void destroy_in_application(void *context) { destroy_context(context); }
 
+static void set_boundary(void *context, void (*boundary)(void *data), void *data) {
+    ((struct mavcg_context *)context)->boundary = boundary;
+    ((struct mavcg_context *)context)->boundary_data = data;
+}
+
 extern const struct application_network network_entry __asm__(MODEL_PART "_entry")
     __attribute__((visibility("hidden")));
 const struct application_network network_entry = {
@@ -228,6 +233,7 @@ const struct application_network network_entry = {
     .begin_frame = begin_frame,
     .run_stage = run_stage,
     .cancel = cancel_stage,
+    .set_boundary = set_boundary,
 };
 
 #endif

@@ -55,6 +55,9 @@ MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const voi
 /* Run phases begin to end - 1, once. Returns a status. */
 static int run_phases(struct mavcg_context *context, uint32_t begin, uint32_t end, double *step_ns) {
     for (uint32_t number = begin; number < end; number++) {
+#if defined(MODEL_IN_APPLICATION)
+        if (context->boundary) context->boundary(context->boundary_data);
+#endif
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;
