@@ -12,6 +12,7 @@ from mavcg.apps.application_file import ApplicationFile
 from mavcg.apps.library_buffers import memory_json
 from mavcg.apps.library_documents import conversion_json, stored_weights_json
 from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
+from mavcg.apps.service.periods_note import periodic_json
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
 from mavcg.choose.lowering.pack_weights import packed_pool
@@ -113,8 +114,8 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
     application = library.application
     code = kernels.code_bytes()
     notes = []
-    for network, balance, placed, weight_bytes in zip(
-        library.networks, library.balances, application.networks, library.own_weights, strict=True
+    for network, balance, placed, weight_bytes, entry in zip(
+        library.networks, library.balances, application.networks, library.own_weights, file.networks, strict=True
     ):
         own = model_note(network, kernels)
         own["weight_bytes"] = weight_bytes
@@ -125,6 +126,8 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
         own["arena_offset"] = placed.arena_offset
         own["scratch_offset"] = placed.scratch_offset
         own["conflicts_with"] = [file.networks[n].name for n in sorted(placed.conflicts_with)]
+        if entry.periodic is not None:
+            own["periodic"] = periodic_json(entry.periodic)
         if placed.program.stages:
             own["pipeline"] = pipeline_note(placed.program, balance)
         notes.append(own)

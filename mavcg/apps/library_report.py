@@ -34,7 +34,7 @@ def application_json(result: ApplicationResult) -> dict[str, Any]:
         "networks": [
             {key: network[key] for key in _OF_NETWORKS}
             | {"name": network["model"], "conflicts_with": network["conflicts_with"]}
-            | ({"pipeline": network["pipeline"]} if "pipeline" in network else {})
+            | {key: network[key] for key in ("periodic", "pipeline") if key in network}
             for network in note["networks"]
         ],
         "memory": dict(result.memory),

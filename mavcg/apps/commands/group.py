@@ -6,6 +6,7 @@ import typer
 
 from mavcg.apps.commands.build import build
 from mavcg.apps.commands.plan import plan
+from mavcg.apps.commands.serve import serve
 from mavcg.apps.commands.simulate import simulate
 from mavcg.console.option_class import group_of
 from mavcg.console.output import console, print_json
@@ -17,6 +18,7 @@ HELP = """Plan one memory for an application of several networks, and build its 
 mavcg app plan app.toml --board exynos9820
 mavcg app build app.toml --board exynos9820 -o libapp.so
 mavcg app simulate app.toml --board exynos9820 --plot schedule.svg
+mavcg app serve libapp.so --seconds 60
 mavcg app example --paper
 """
 
@@ -64,4 +66,4 @@ def _show_tables(tables: dict[str, Any]) -> None:
         out.print(f"{name}: {schedule}")
 
 
-app = group_of(HELP, plan=plan, build=build, simulate=simulate, example=example)
+app = group_of(HELP, plan=plan, build=build, simulate=simulate, serve=serve, example=example)

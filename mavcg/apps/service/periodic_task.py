@@ -25,7 +25,7 @@ class PeriodicTask:
     """A network that is released once in each period, and runs its stages one after the other.
 
     deadline_ns: after the release. priority: of all stages; a larger number is more urgent, and no two tasks have the
-    same.
+    same. jitter_ns: longest time from a release to its notice by the scheduler.
     """
 
     name: str
@@ -33,6 +33,7 @@ class PeriodicTask:
     deadline_ns: int
     priority: int
     stages: tuple[TaskStage, ...]
+    jitter_ns: int = 0
 
     @property
     def total_ns(self) -> int:

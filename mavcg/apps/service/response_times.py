@@ -56,12 +56,12 @@ def response_bounds(tasks: Sequence[PeriodicTask]) -> tuple[ResponseBound, ...]:
     """Return a bound of each task's response time, for any releases that are at least a period apart."""
     parts = [_OwnStage(task, number) for task in tasks for number in range(len(task.stages))]
     horizon = _HORIZON * max((max(task.period_ns, task.deadline_ns) for task in tasks), default=1)
-    jitters: dict[tuple[str, int], int | None] = {part.key: 0 for part in parts}
+    jitters: dict[tuple[str, int], int | None] = {p.key: 0 if p.number else p.task.jitter_ns for p in parts}
     ends: dict[tuple[str, int], int | None] = {}
     for turn in range(_MOST_STEPS):
         ends = {part.key: _response(part, parts, jitters, horizon) for part in parts}
         later = {
-            part.key: ends[(part.task.name, part.number - 1)] if part.number else 0 for part in parts
+            part.key: ends[(part.task.name, part.number - 1)] if part.number else part.task.jitter_ns for part in parts
         }  # a stage is released between the task's release and the latest end of the stage before
         if later == jitters:
             break

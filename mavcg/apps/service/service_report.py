@@ -97,11 +97,11 @@ def show_service(service: dict[str, Any], to: "Console") -> None:
         to.print(f"may miss their deadlines: {', '.join(service['may_miss'])}; {remedy}")
 
 
-def show_schedule(rows: Sequence[dict[str, Any]], seconds: float, to: "Console") -> None:
-    """Print the rows of schedule_json. seconds: simulated."""
+def show_schedule(rows: Sequence[dict[str, Any]], seconds: float, to: "Console", how: str = "simulated") -> None:
+    """Print the rows of schedule_json, or of served_json. seconds: simulated, or measured."""
     from rich.table import Table
 
-    to.print(f"\nsimulated, {seconds:g} s:")
+    to.print(f"\n{how}, {seconds:g} s:")
     table = Table("network", box=None, pad_edge=False)
     for name in ("jobs", "kept", "late", "skipped", "worst response ms"):
         table.add_column(name, justify="right")

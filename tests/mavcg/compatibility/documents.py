@@ -66,6 +66,7 @@ ELSEWHERE = {
     "quantise",
     "measure",
     "app example",
+    "app serve",
     "blas build",
     "farm serve",
     "farm join",

@@ -1,0 +1,145 @@
+"""Periodic tasks of a loaded application, with times measured on this machine, and what a run of them showed."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mavcg.apps.service.modelled import sections_of, task_of
+from mavcg.apps.service.periodic_keys import Periodic
+from mavcg.apps.service.periodic_task import PeriodicTask, TaskStage
+from mavcg.apps.service.simulator import PeriodicJob, ScheduleSlice, SimulatedSchedule
+from mavcg.runtime.application import LoadedApplication
+from mavcg.runtime.random_inputs import random_inputs
+from mavcg.runtime.service import PeriodicNetwork, ServedJob
+from mavcg.runtime.timed_runs import time_runs
+
+CPU = "cpu"  # the processor that all networks of a library share
+_LEAST_PERIOD_NS = 500_000  # of the runs that are measured
+
+
+@dataclass(frozen=True)
+class MeasuredTimes:
+    """Worst times of a network in `runs` runs, in ns: of a run, of a section, and from a release to its notice."""
+
+    runs: int
+    run_ns: int
+    section_ns: int
+    notice_ns: int
+
+
+def measure_times(
+    application: LoadedApplication, priorities: Mapping[str, int], seconds: float
+) -> dict[str, MeasuredTimes]:
+    """Run the networks for some seconds, in turns so that each finds the others' data in the caches, and time them.
+
+    Nothing is preempted meanwhile, and half of the time or more is idle.
+    """
+    inputs = {name: random_inputs(application[name], 0) for name in priorities}
+    alone_ms = sum(min(time_runs(lambda n=n, a=a: application[n].run(*a), 1, 3, 0).ms) for n, a in inputs.items())  # type: ignore[misc]
+    period = max(_LEAST_PERIOD_NS, round(2e6 * alone_ms))
+    jobs = application.serve(
+        [
+            PeriodicNetwork(name, period, 1_000_000 * period, priority, False, inputs[name])
+            for name, priority in priorities.items()
+        ],
+        seconds,
+    )
+    notice = _notice_ns(jobs)
+    return {
+        name: MeasuredTimes(
+            len(own),
+            max(job.end_ns - job.begin_ns for job in own),
+            max(job.longest_section_ns for job in own),
+            notice,
+        )
+        for name in priorities
+        for own in [[job for job in jobs if job.network == name]]
+    }
+
+
+def _notice_ns(jobs: Sequence[ServedJob]) -> int:
+    """Return the longest time from a release to the begin of its job while no other job ran, in ns."""
+    longest, free = 0, 0
+    for job in jobs:
+        if free <= job.release_ns:
+            longest = max(longest, job.begin_ns - job.release_ns)
+        free = job.end_ns
+    return longest
+
+
+def measured_tasks(
+    periods: Mapping[str, Periodic], times: Mapping[str, MeasuredTimes], margin: float
+) -> tuple[PeriodicTask, ...]:
+    """Return the networks as tasks of one processor. margin: fraction added to all times.
+
+    A run is cut into sections as long as the longest one that was measured, and a last one of the rest.
+    """
+    tasks = []
+    for name, periodic in periods.items():
+        own = times[name]
+        count, rest = divmod(own.run_ns, max(1, own.section_ns))
+        sections = [float(own.section_ns)] * count + [float(rest)] * (rest > 0)
+        task = task_of(name, periodic, (TaskStage(CPU, sections_of(sections, periodic, margin)),))
+        tasks.append(PeriodicTask(**{**vars(task), "jitter_ns": round(own.notice_ns * (1 + margin))}))
+    return tuple(tasks)
+
+
+def served_schedule(periods: Mapping[str, Periodic], jobs: Sequence[ServedJob]) -> SimulatedSchedule:
+    """Return the schedule of a run: a job's slices are its time without that of the jobs that preempted it."""
+    made = tuple(
+        PeriodicJob(
+            job.network,
+            job.number,
+            job.release_ns,
+            job.release_ns + periods[job.network].deadline_ns,
+            None if job.skipped else job.begin_ns,
+            None if job.skipped else job.end_ns,
+        )
+        for job in sorted(jobs, key=lambda each: each.release_ns)
+    )
+    edges = sorted(
+        [(job.begin_ns, 1, job) for job in jobs if not job.skipped]
+        + [(job.end_ns, 0, job) for job in jobs if not job.skipped],
+        key=lambda edge: edge[:2],
+    )
+    slices, running, since = [], list[ServedJob](), 0
+    for now, begins, job in edges:
+        if running and now > since:
+            slices.append(ScheduleSlice(CPU, running[-1].network, running[-1].number, 0, since, now))
+        if begins:
+            running.append(job)
+        else:
+            running.remove(job)
+        since = now
+    return SimulatedSchedule(tuple(slices), made)
+
+
+def served_json(
+    periods: Mapping[str, Periodic], jobs: Sequence[ServedJob], times: Mapping[str, MeasuredTimes]
+) -> list[dict[str, Any]]:
+    """Return what a run showed of each network: jobs kept, late and skipped, and responses in ms."""
+    rows = []
+    for name, periodic in periods.items():
+        own = [job for job in jobs if job.network == name]
+        ran = [job.end_ns - job.release_ns for job in own if not job.skipped]
+        late = sum(response > periodic.deadline_ns for response in ran)
+        rows.append(
+            {
+                "name": name,
+                "jobs": len(own),
+                "kept": len(ran) - late,
+                "late": late,
+                "skipped": len(own) - len(ran),
+                "worst_response_ms": max(ran, default=0) / 1e6,
+                "median_response_ms": statistics.median(ran) / 1e6 if ran else 0.0,
+                "preemptions": sum(job.preemptions for job in own),
+                "measured": {
+                    "runs": times[name].runs,
+                    "worst_run_ms": times[name].run_ns / 1e6,
+                    "worst_section_ms": times[name].section_ns / 1e6,
+                    "worst_notice_ms": times[name].notice_ns / 1e6,
+                },
+            }
+        )
+    return rows

@@ -1,0 +1,41 @@
+"""Periods of an application's library, as its note records them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mavcg.apps.service.periodic_keys import Periodic
+from mavcg.errors import MavcgError
+from mavcg.objects.inspection import application_of, note_errors
+
+
+def periodic_json(periodic: Periodic) -> dict[str, Any]:
+    """Return a network's period as the library's note and the documents have it; times in ms."""
+    return {
+        "period_ms": periodic.period_ns / 1e6,
+        "deadline_ms": periodic.deadline_ns / 1e6,
+        "priority": periodic.priority,
+        "preemptible": periodic.preemptible,
+    }
+
+
+def _of_json(own: Mapping[str, Any]) -> Periodic:
+    return Periodic(
+        round(float(own["period_ms"]) * 1e6),
+        round(float(own["deadline_ms"]) * 1e6),
+        int(own["priority"]),
+        bool(own["preemptible"]),
+    )
+
+
+def library_periods(library: Path) -> dict[str, Periodic]:
+    """Return the periods of a library's networks, by name. Raises: MavcgError for a library without them."""
+    with note_errors(library):
+        described = application_of(library)
+    networks = [] if described is None else described["networks"]
+    if not networks or any("periodic" not in network for network in networks):
+        raise MavcgError(
+            f"{library}: has no networks with periods; give each [[network]] of app.toml period_ms, and build it by "
+            "mavcg app build"
+        )
+    return {str(network["model"]): _of_json(network["periodic"]) for network in networks}
