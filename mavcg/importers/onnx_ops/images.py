@@ -105,7 +105,8 @@ class Windows:
 def windows(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Windows:
     """Return the windows of a convolution or pooling, their pads made explicit.
 
-    image, kernel: spatial dimensions. ceil: a last window that extends beyond the end counts, unless it begins there.
+    image, kernel: spatial dimensions. ceil: a last window that extends beyond the end counts, unless it begins there;
+    so does the only one, where the image has fewer than stride elements too few for it.
     Raises: MavcgError for incompatible lengths.
     """
     spatial = len(image)
@@ -128,7 +129,7 @@ def windows(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: b
     for i in range(spatial):
         span = dilation[i] * (kernel[i] - 1) + 1
         room = image[i] + given[i] + given[spatial + i] - span
-        if room < 0:
+        if room < 0 and not (ceil and room > -stride[i]):
             raise call.fail(
                 f"a window of {span} does not fit into {image[i]} with pads {given[i]} and {given[spatial + i]}"
             )

@@ -225,6 +225,8 @@ FORMS: list[tuple[str, int, list[Any], tuple[int, ...], dict[str, Any], int]] = 
     ("TopK", 9, [f32(3, 9)], (), {"k": 4}, 2),
     ("OneHot", 11, [ints(3, -1, 0, 4, -5), ints(4), f32(2)], (1,), {}, 1),
     ("OneHot", 11, [np.array([[1.0, 3.0], [-2.0, 9.0]], np.float32), ints(4), ints(7, 5)], (1, 2), {"axis": 0}, 1),
+    ("MaxPool", 12, [f32(1, 3, 1)], (), {"kernel_shape": [2], "strides": [2], "ceil_mode": 1}, 1),
+    ("AveragePool", 19, [f32(1, 3, 5, 2)], (), {"kernel_shape": [2, 4], "strides": [2, 3], "ceil_mode": 1}, 1),
 ]
 
 
