@@ -38,6 +38,7 @@ from mavcg.kernels.tensor import (
     softmax,
     suppress_boxes,
     transpose,
+    tree_leaves,
     true_places,
 )
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, Step, View
@@ -82,6 +83,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     gather,
     run_indices,
     true_places,
+    tree_leaves,
     suppress_boxes,
     resample,
     layer_norm,

@@ -107,7 +107,7 @@ def _carried_axis(op: str, shape: Shape, axis: int, attrs: Mapping[str, Any]) ->
         return axis if axis < attrs["axis"] else None
     if op == "flat_index":
         return axis if axis < len(shape) - 1 and not attrs["offsets"][axis] else None
-    return axis if op in _IMAGES and axis == 0 else None
+    return axis if op in (*_IMAGES, "tree_leaves") and axis == 0 else None
 
 
 def _broadcast(op: str, inputs: Inputs) -> Count:

@@ -10,11 +10,22 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, AttrValue, Graph, Node, TensorType, type_of
-from mavcg.ops import attention, block_weights, eight_bit, elementwise, layouts, loops, reduction, selection, spatial
+from mavcg.ops import (
+    attention,
+    block_weights,
+    eight_bit,
+    elementwise,
+    layouts,
+    loops,
+    reduction,
+    selection,
+    spatial,
+    trees,
+)
 from mavcg.ops.op import Attr, Operator, TypedNode, check_type, node_location
 
 # Each family of operators is a module with a tuple OPS; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops, selection)
+FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops, selection, trees)
 
 OPS: Mapping[str, Operator] = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})
 

@@ -22,11 +22,12 @@ from mavcg.reference import (
     reduction,
     selection,
     spatial,
+    trees,
 )
 from mavcg.reference.loops import run_loop
 
 # Each family of operators is a module with a mapping DEFINITIONS, named as that in ops/; a new family is added here.
-FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops, selection)
+FAMILIES = (spatial, elementwise, reduction, attention, layouts, eight_bit, block_weights, loops, selection, trees)
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )

@@ -7,6 +7,7 @@ from mavcg.graph import Node, TensorType
 
 _CALL_STEPS = 5_000  # overhead of a NumPy call, in elementary steps
 _SORT_STEPS = 100  # of an element
+_TREE_LEVELS, _TREE_STEPS = 16, 30  # of a tree; of a level of one for a sample
 _ROW_STEPS = 1_000  # of one update of a scatter, which Python makes one by one
 _ERF_STEPS, _ERF_BYTES = 100, 40  # of an element of which Python computes the error function, as a float of its own
 _ERF = ("erf", "gelu")
@@ -54,6 +55,8 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
         return result * max(1, inputs[1].shape[-1])
     if node.op == "arg_top":
         return inputs[0].elements * _SORT_STEPS
+    if node.op == "tree_leaves":  # levels of the deepest tree, which are not known from types
+        return result * _TREE_LEVELS * _TREE_STEPS
     if node.op == "suppress_boxes":  # a pass over the boxes for each that is chosen
         return result * (_CALL_STEPS + 20 * inputs[0].shape[1])
     if node.op == "attention":

@@ -37,6 +37,7 @@ from mavcg.kernels.tensor.resample import ResampleSpec
 from mavcg.kernels.tensor.run_indices import FlatIndexSpec
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.kernels.tensor.transpose import TransposeSpec
+from mavcg.kernels.tensor.tree_leaves import TreeLeaves
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.row_kernel import RowKernel
 
@@ -72,6 +73,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         ResampleSpec: ("nest",),
         Softmax: ("outer",),
         TransposeSpec: ("nest",),
+        TreeLeaves: ("samples",),
     }
 )
 

@@ -1,13 +1,10 @@
 """Handlers of ensembles of decision trees (ai.onnx.ml): TreeEnsembleRegressor, TreeEnsembleClassifier, TreeEnsemble.
 
-All rows go down all trees at once, a level at a time: a node's feature, threshold and children are gathered from tables
-by the node's number, and a leaf's children are the leaf. The sums of leaves' weights differ from other runtimes' in
-their order.
+The sums of leaves' weights differ from other runtimes' in their order.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -15,17 +12,10 @@ from mavcg.graph import Array
 from mavcg.importers.movement import element
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.value import Value, constant
+from mavcg.ops.trees import LEAF, MOST_LEVELS, NAN_HOLDS, levels_of
 
-MOST_LEVELS = 256
-_COMPARE = {
-    "BRANCH_LEQ": "less_equal",
-    "BRANCH_LT": "less",
-    "BRANCH_GTE": "greater_equal",
-    "BRANCH_GT": "greater",
-    "BRANCH_EQ": "equal",
-    "BRANCH_NEQ": "equal",
-}
-_MODES = tuple(_COMPARE)  # in the order of TreeEnsemble's numbers
+# In the order of TreeEnsemble's numbers, and of COMPARISONS.
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _LEAF = "LEAF"
 _POST = ("NONE", "SOFTMAX", "LOGISTIC")
 
@@ -34,28 +24,23 @@ _POST = ("NONE", "SOFTMAX", "LOGISTIC")
 class Forest:
     """Trees as tables, a row for each node.
 
-    mode: index of _MODES, or len(_MODES) for a leaf, whose children are itself. if_true, if_false: the children's rows.
-    when_missing: True where NaN goes to the child `if_true`. weights: of leaves, [nodes, targets].
+    nodes: i64 [nodes, 4], and roots, [trees], as of the graph's tree_leaves. weights: of leaves, [nodes, targets].
     """
 
     roots: Array
-    feature: Array
+    nodes: Array
     threshold: Array
-    mode: Array
-    if_true: Array
-    if_false: Array
-    when_missing: Array
     weights: Array
 
-    def levels(self, call: OnnxCall) -> int:
-        """Return the largest number of branches from a root to a leaf. Raises: MavcgError where nodes form a cycle."""
-        at, levels = np.unique(self.roots), 0
-        while (self.mode[at] < len(_MODES)).any():
-            if levels == MOST_LEVELS:
-                raise call.unsupported(f"trees with more than {MOST_LEVELS} levels, or without leaves", "less")
-            at = np.unique(np.concatenate([self.if_true[at], self.if_false[at]]))
-            levels += 1
-        return levels
+
+def _nodes(mode: Array, feature: Array, children: Sequence[Array], when_missing: Array) -> Array:
+    """Return nodes of tree_leaves.
+
+    mode: index of _MODES, or len(_MODES) for a leaf. children: (if_true, if_false). when_missing: True where NaN goes
+    to the child if_true.
+    """
+    rule = np.where(mode < len(_MODES), mode + NAN_HOLDS * when_missing, LEAF)
+    return np.stack((np.where(rule == LEAF, 0, feature), *children, rule), 1)
 
 
 def _sum_of_leaves(call: OnnxCall, forest: Forest, aggregate: str) -> Value:
@@ -66,50 +51,27 @@ def _sum_of_leaves(call: OnnxCall, forest: Forest, aggregate: str) -> Value:
         raise call.fail(f"its input X is {x.type}; [rows, features] is needed")
     x = x if x.dtype in ("f32", "f64") else call.cast(x, "f32")
     rows, features = x.shape
-    if len(forest.feature) and not 0 <= forest.feature.min() <= forest.feature.max() < features:
-        raise call.fail(f"feature {forest.feature.max()} of {features}")
+    feature = forest.nodes[:, 0]
+    if len(feature) and not 0 <= feature.min() <= feature.max() < features:
+        raise call.fail(f"feature {feature.max()} of {features}")
     targets, trees = forest.weights.shape[1], len(forest.roots)
     call.count_size(rows * trees, 8)
     if aggregate not in ("SUM", "AVERAGE") and targets > 1:
         raise call.unsupported(f"aggregate_function {aggregate} of {targets} targets", "one target")
-    flat, first = call.reshape(x, (rows * features,)), constant(np.arange(rows, dtype=np.int64)[:, None] * features)
-    thresholds = constant(forest.threshold, x.dtype)
-    node = constant(np.ascontiguousarray(np.broadcast_to(forest.roots, (rows, trees))))
-    for _ in range(forest.levels(call)):
-        look_up = partial(_look_up, call, node)
-        value = call.add("gather", flat, call.add("add", look_up(constant(forest.feature)), first), axis=0)
-        goes = _goes_to_true(call, forest, look_up, value, look_up(thresholds))
-        node = call.add("where", goes, look_up(constant(forest.if_true)), look_up(constant(forest.if_false)))
+    levels = levels_of(forest.nodes, forest.roots)
+    if levels.max(initial=0) > MOST_LEVELS:
+        raise call.unsupported(f"trees with more than {MOST_LEVELS} levels, or without leaves", "less")
+    trees_as_constants = (
+        constant(forest.nodes, "i32"),
+        constant(forest.threshold, x.dtype),
+        constant(forest.roots, "i32"),
+    )
+    node = call.add("tree_leaves", x, *trees_as_constants)
     leaves = call.add("gather", constant(forest.weights), node, axis=0)  # [rows, trees, targets]
     operators = {"SUM": "reduce_sum", "AVERAGE": "reduce_mean", "MIN": "reduce_min", "MAX": "reduce_max"}
     if aggregate not in operators:
         raise call.fail(f"aggregate_function {aggregate!r}; there are {', '.join(operators)}")
     return call.add(operators[aggregate], leaves, axes=(1,), keepdims=False)
-
-
-def _look_up(call: OnnxCall, node: Value, table: Value) -> Value:
-    return call.add("gather", table, node, axis=0)
-
-
-def _goes_to_true(
-    call: OnnxCall, forest: Forest, look_up: Callable[[Value], Value], value: Value, threshold: Value
-) -> Value:
-    """Return whether each row goes to the child `if_true` of its node."""
-    present = sorted(set(forest.mode.tolist()) - {len(_MODES)})
-    made = constant(np.array(False))
-    for number in present:
-        mode = _MODES[number]
-        holds = call.add(_COMPARE[mode], value, threshold)
-        holds = call.add("not", holds) if mode == "BRANCH_NEQ" else holds
-        if len(present) == 1:
-            made = holds
-        else:
-            is_mode = call.add("equal", look_up(constant(forest.mode)), constant(np.array(number)))
-            made = call.add("or", made, call.add("and", is_mode, holds))
-    if forest.when_missing.any():
-        missing = call.add("not", call.add("equal", value, value))
-        made = call.add("or", made, call.add("and", missing, look_up(constant(forest.when_missing))))
-    return made
 
 
 def _post_transform(call: OnnxCall, scores: Value, name: str) -> Value:
@@ -159,14 +121,12 @@ def _forest(call: OnnxCall, prefix: str, targets: int) -> Forest:
     at = rows_of(weight_trees, weight_ids, f"{prefix}_nodeids")
     np.add.at(weights, (at, np.array(target_ids, np.int64)), floats(f"{prefix}_weights", len(weight_trees)))
     missing = call.attr_ints("nodes_missing_value_tracks_true", (0,) * count)
+    features = np.array(call.attr_ints("nodes_featureids", length=count), np.int64)
+    when_missing = np.array([bool(m) for m in missing] if len(missing) == count else [False] * count)
     return Forest(
         np.unique(np.array(trees), return_index=True)[1].astype(np.int64),  # the first node of each tree
-        np.where(mode < len(_MODES), np.array(call.attr_ints("nodes_featureids", length=count), np.int64), 0),
+        _nodes(mode, features, children, when_missing),
         floats("nodes_values", count),
-        mode,
-        children[0],
-        children[1],
-        np.array([bool(m) for m in missing] if len(missing) == count else [False] * count),
         weights,
     )
 
@@ -243,18 +203,20 @@ def tree_ensemble(call: OnnxCall) -> Results:
     table = np.zeros((count + len(weights), targets), weights.dtype)
     table[count + np.arange(len(weights)), leaf_targets] = weights
     missing = np.array(call.attr_ints("nodes_missing_value_tracks_true", (0,) * count), np.bool_)
+    features = np.array(call.attr_ints("nodes_featureids", length=count), np.int64)
+
+    def with_leaves(of_branches: Array, of_leaves: int | bool) -> Array:
+        return np.concatenate([of_branches, np.full(len(weights), of_leaves, of_branches.dtype)])
+
     forest = Forest(
         roots,
-        np.concatenate(
-            [np.array(call.attr_ints("nodes_featureids", length=count), np.int64), np.zeros(len(weights), np.int64)]
+        _nodes(
+            with_leaves(modes.astype(np.int64), len(_MODES)),
+            with_leaves(features, 0),
+            children,
+            with_leaves(missing if len(missing) == count else np.zeros(count, np.bool_), False),
         ),
-        np.concatenate([splits, np.zeros(len(weights), splits.dtype)]),
-        np.concatenate([modes.astype(np.int64), np.full(len(weights), len(_MODES))]),
-        children[0],
-        children[1],
-        np.concatenate(
-            [missing if len(missing) == count else np.zeros(count, np.bool_), np.zeros(len(weights), np.bool_)]
-        ),
+        with_leaves(splits, 0),
         table,
     )
     aggregate = {0: "AVERAGE", 1: "SUM", 2: "MIN", 3: "MAX"}.get(call.attr_int("aggregate_function", 1), "")

@@ -28,6 +28,13 @@ def shapes(op: str, *inputs: str, constants: dict[int, Array] | None = None, **a
     return " ".join(map(str, infer(node, types, {str(i): a for i, a in (constants or {}).items()})))
 
 
+def trees(x: str, nodes: list[list[int]], roots: tuple[int, ...] = (0,)) -> str:
+    """The type of the leaves that samples reach in trees with one threshold."""
+    tables = (np.array(nodes, np.int32), np.zeros(1, np.float32), np.array(roots, np.int32))
+    given = (f"i32[{len(nodes)},4]", "f32[1]", f"i32[{len(roots)}]")
+    return shapes("tree_leaves", x, *given, constants=dict(enumerate(tables, 1)))
+
+
 def test_the_document_names_every_operator() -> None:
     text = (Path(__file__).parents[3] / "docs/design/model-graph.md").read_text()
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
@@ -126,6 +133,7 @@ HALF_IMAGE, HALF_FILTER = "f16[1,8,9,4]", "f16[6,3,3,4]"
         (lambda: shapes("reduce_sum", "f32[0,3]", axes=(0,), keepdims=False), "f32[3]"),
         (lambda: shapes("arg_max", IMAGE, axis=3, keepdims=False), "i64[1,8,9]"),
         (lambda: shapes("arg_top", IMAGE, axis=1, count=2), "i64[1,2,9,4]"),
+        (lambda: trees("f32[2,3]", [[9, 9, 9, -1]], roots=(0, 0, 0, 0)), "i32[2,4]"),
         (lambda: shapes("cumulative_sum", "i32[2,3]", axis=1, reverse=True), "i32[2,3]"),
         (lambda: shapes("softmax", IMAGE, axis=3), IMAGE),
         (lambda: shapes("layer_norm", IMAGE, "f32[9,4]", "f32[4]", axis=2), IMAGE),
@@ -216,6 +224,13 @@ def test_types_follow(found: Any, wanted: str) -> None:
         (lambda: shapes("reduce_max", "f32[0]", axes=(0,)), "no elements to choose from"),
         (lambda: shapes("arg_max", "f32[0]", axis=0), "no elements to choose from"),
         (lambda: shapes("arg_top", "f32[2,3]", axis=1, count=4), "count 4 of 3 elements"),
+        (lambda: shapes("tree_leaves", "f32[2,3]", "i32[1,4]", "f32[1]", "i32[1]"), "must be constants"),
+        (lambda: trees("f64[2,3]", [[0, 0, 0, -1]]), "x, thresholds differ in type"),
+        (lambda: trees("f32[2,3]", [[0, 0, 0, -1]] * 2), r"must be \[nodes, 4\] and \[nodes\]"),
+        (lambda: trees("f32[2,3]", [[0, 1, 0, 0]]), "a root or child is outside of 1 nodes"),
+        (lambda: trees("f32[2,3]", [[0, 0, 0, -1]], roots=(1,)), "a root or child is outside of 1 nodes"),
+        (lambda: trees("f32[2,3]", [[3, 0, 0, 0]]), "a branch's feature is outside of 3 features"),
+        (lambda: trees("f32[2,3]", [[0, 0, 0, 6]]), "a rule is none of -1, 0 to 5, and these plus 8"),
         (lambda: shapes("cumulative_prod", "f32[2]", axis=1), "axis is 1; it must be 0 to 0"),
         (lambda: shapes("softmax", "f32[2]", axis=-1), "axis is -1; it must be 0 to 0"),
         (lambda: shapes("layer_norm", IMAGE, "f32[9]", axis=3), "scale .* does not broadcast"),

@@ -13,7 +13,7 @@ from bench.differential.graphs import random_part
 from bench.differential.part import model_of
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph
+from mavcg.graph import DTYPES, Graph
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.layout import dense_strides
 from mavcg.graph.parts import TensorType
@@ -141,6 +141,11 @@ def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     yield graph("iconv2d", wide, zero, pads=(0,) * 4)
     yield graph("iconv2d", wide[:1, :, :, :1].repeat(channels, 0), zero, pads=(0,) * 4, groups=channels)
     yield graph("imatmul", wide[:, 0, 0, :].T, zero)
+    b = GraphBuilder("trees")
+    rules = np.array([[pick.randint(0, 2), 1, 2, pick.choice((0, 3, 8))], [0, 0, 0, -1], [0, 0, 0, -1]], np.int32)
+    real = pick.choice(("f32", "f64"))
+    names = [b.input("x", TensorType(real, (side, 3))), *map(b.constant, (rules, np.zeros(3, DTYPES[real])))]
+    yield b.finish([b.add("tree_leaves", [*names, b.constant(np.zeros(channels, np.int32))])])
     b = GraphBuilder("range")
     yield b.finish([b.add("dynamic_range", [b.input("x", TensorType("f32", (side, channels)))])])
     b = GraphBuilder("products")

@@ -199,7 +199,7 @@ def assert_same(
     for length, (ours, fixed) in results_of_lengths(path, shapes, dimension, inputs, of_own).items():
         assert ours == (fixed or ours), f"the bits of length {length}"
         for have, want in zip(ours, reference.run(None, dict(inputs[length])), strict=True):
-            near = np.frombuffer(have, np.float32).reshape(want.shape)
+            near = np.frombuffer(have, want.dtype).reshape(want.shape)
             assert np.abs(near - want).max() <= 1e-4 * max(1.0, np.abs(want).max())
 
 

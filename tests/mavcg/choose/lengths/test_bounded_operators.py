@@ -38,7 +38,7 @@ def assert_right(
     ]
     known = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "g", given, [helper.make_empty_tensor_value_info("y")], known)
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    imports = [helper.make_opsetid(name, version) for name, version in (("", opset), (MICROSOFT, 1), ("ai.onnx.ml", 5))]
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), path)
     arrays: dict[int, dict[str, Any]] = {n: {} for n in LENGTHS}
     for n in LENGTHS:
@@ -96,3 +96,27 @@ def test_rows_written_into_a_cache(tmp_path: Path) -> None:
     made = node("TensorScatter", ["cache", "x", "place"], ["y"])
     cache = {"cache": ((1, 12, WIDTH), np.float32), "place": ((1,), np.int64)}
     assert_right(tmp_path / "m.onnx", [made], {**X, **cache}, {}, 24)
+
+
+def test_decision_trees_of_any_number_of_samples(tmp_path: Path) -> None:
+    """Two trees, of one level and of two."""
+    tensor = onnx.numpy_helper.from_array
+    splits, leaves = (np.array(values) for values in ([0.1, -0.4, 0.7], [1.5, -2.0, 0.25, 8.0, 3.0]))
+    made = node(
+        "TreeEnsemble",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_modes=tensor(np.zeros(3, np.uint8)),
+        nodes_featureids=[2, 7, 0],
+        nodes_splits=tensor(splits),
+        nodes_truenodeids=[0, 2, 2],
+        nodes_trueleafs=[1, 0, 1],
+        nodes_falsenodeids=[1, 3, 4],
+        nodes_falseleafs=[1, 1, 1],
+        tree_roots=[0, 1],
+        leaf_targetids=[0] * 5,
+        leaf_weights=tensor(leaves),
+    )
+    assert_right(tmp_path / "m.onnx", [made], {"x": ((None, WIDTH), np.float64)}, {})

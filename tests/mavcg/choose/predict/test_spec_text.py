@@ -21,6 +21,7 @@ from mavcg.kernels.tensor.cumulative import Cumulative
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
 from mavcg.kernels.tensor.suppress_boxes import SuppressBoxes
+from mavcg.kernels.tensor.tree_leaves import TreeLeaves
 from mavcg.kernels.tensor.true_places import TruePlaces
 from mavcg.specs.serialize import to_json
 
@@ -44,6 +45,7 @@ NEWER = {
     QuantizedBlocks,
     Attention,
     SuppressBoxes,
+    TreeLeaves,
     TruePlaces,
 }
 
