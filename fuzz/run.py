@@ -140,6 +140,7 @@ def main() -> None:
     chosen = commands(arguments.targets)
     seconds = arguments.seconds or (arguments.minutes and arguments.minutes * 60)
     seconds = seconds if seconds or arguments.runs else 300.0
+    named = f"fuzz.run{f' --runs {arguments.runs}' if arguments.runs else ''} --record"
     results = []
     for name, (language, command) in chosen.items():
         result = run_target(name, language, command, seconds and seconds / len(chosen), arguments.runs)
@@ -150,9 +151,9 @@ def main() -> None:
             + (f"\n{result.fault}" if result.fault else ""),
             flush=True,
         )
+        if arguments.record:  # at once: a run that is ended keeps what it has done
+            record([result], named)
     print(f"{len(results)} targets, {sum(result.executions for result in results)} executions")
-    if arguments.record:
-        record(results, f"fuzz.run{f' --runs {arguments.runs}' if arguments.runs else ''} --record")
     sys.exit(1 if any(result.fault for result in results) else 0)
 
 

@@ -209,11 +209,11 @@ def main() -> None:
         for name, found in zip(names, pool.map(attempt, range(len(names))), strict=True):
             show(found or ())
             rows += found or ()
+            if arguments.record and found:  # at once: a run that is ended keeps what it has done
+                record(found, "fuzz.inject.run --record")
             left += [name] if found is None else []
     tried, wrong = sum(row.tried for row in rows), sum(row.wrong for row in rows)
     print(f"{tried} failures injected, {wrong} went wrong" + (f"; not begun: {', '.join(left)}" if left else ""))
-    if arguments.record:
-        record(rows, "fuzz.inject.run --record")
     sys.exit(1 if wrong else 0)
 
 
