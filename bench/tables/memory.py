@@ -155,6 +155,35 @@ def pipelines(record: Record) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
+def served_deadlines(record: Record) -> str:
+    """Return the table of networks that were served as periodic jobs."""
+    bounds = {each["name"]: each for each in record["service"]["networks"]}
+    rows = [
+        [
+            row["name"],
+            f"{bounds[row['name']]['period_ms']:g}",
+            f"{bounds[row['name']]['deadline_ms']:g}",
+            str(row["jobs"]),
+            str(row["kept"]),
+            f"{bounds[row['name']]['worst_ms']:.3f}",
+            f"{bounds[row['name']]['bound_ms']:.3f}",
+            f"{row['worst_response_ms']:.3f}",
+            f"{row['median_response_ms']:.3f}",
+            str(row["preemptions"]),
+        ]
+        for row in record["rows"]
+    ]
+    kept, jobs = (sum(row[key] for row in record["rows"]) for key in ("kept", "jobs"))
+    rows.append(
+        ["all", "", "", str(jobs), str(kept), "", "", "", "", str(sum(r["preemptions"] for r in record["rows"]))]
+    )
+    text = "Measured, in ms: networks that share a processor as periodic jobs, preempted between steps, before other "
+    text += "programs (SCHED_FIFO). They were admitted by bounds of their responses, from the longest of the runs that "
+    text += f"were timed before and {100 * record['service']['margin']:g} %."
+    head = ["network", "period", "deadline", "jobs", "kept", "longest run + 20 %", "responds within", "worst response"]
+    return f"{text}\n\n{table([*head, 'median response', 'preemptions'], rows)}"
+
+
 def row_times(record: Record) -> str:
     """Return the table of the time that computing by parts of rows takes."""
     rows, clock = [], record["rows"][0]["timed"][0]["clock"]
@@ -266,4 +295,5 @@ TABLES: Tables = {
     "precision_accuracy": ("Trained networks by precision", precision_accuracy),
     "half_accuracy": ("Errors of networks in half precision", half_accuracy),
     "pipelines": ("Pipelines over two CPUs beside single runs", pipelines),
+    "served_deadlines": ("Networks as periodic jobs with deadlines", served_deadlines),
 }
