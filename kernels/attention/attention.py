@@ -9,14 +9,16 @@ Method: Milakov and Gimelshein, "Online normalizer calculation for softmax"; Dao
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.attention.block import KeyBlock, Lanes, Scratch, add_block
-from mavcg.kernels.attention.cache_numbers import item_bytes
+from mavcg.kernels.attention.cache_numbers import UINT4, item_bytes
 from mavcg.kernels.attention.spec import BLOCK_KEYS, Attention, lower_attention
 from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
@@ -31,6 +33,7 @@ from mavcg.kernels.builder.emit import (
     index_value,
     kernel_function,
     operands,
+    prefetch_line,
     repeat,
     scale_index,
     vector,
@@ -147,6 +150,8 @@ class _QueryGroups:
             if spec.mask is not None and any(spec.mask[1:3]):
                 self._load_mask(at, first, last, KeyBlock(key, used), lanes, scratch)
             pointers = self._block_pointers(at, key)
+            if lanes.vectors == 1:
+                self._prefetch(pointers, used)
             return add_block(b, self.machine, spec, KeyBlock(key, used, pointers), lanes, scratch, carried)
 
         keys_begin = self._keys_begin(at, first) if spec.window else const(0)
@@ -203,9 +208,37 @@ class _QueryGroups:
             pointers["mask"] = self._in_mask((at.batch, key), (0, 3))
         return pointers
 
-    def _load_queries(self, at: _KeyHead, first: Value, last: Value, lanes: Lanes, scratch: Scratch) -> None:
-        """Emit the copy of scaled queries, [depth, lanes], of the last key that each one sees, and of its sink."""
+    def _prefetch(self, pointers: dict[str, Value], keys: Value) -> None:
+        """Emit prefetches of a block's keys and values, whose few queries take less time than memory.
+
+        Caches of a text that grows by a token in each run are gone through once in a run, after all weights.
+        """
         b, spec = self.b, self.spec
+        size = item_bytes(spec.cache_dtype)
+        for name, elements in (("key", spec.sizes[0]), ("value", spec.sizes[1])):
+            _, step, _, stride = getattr(spec, name)
+            row_bytes = elements * size // (2 if spec.cache_dtype == UINT4 else 1)
+
+            def row(number: Value, start: Value, step: int, row_bytes: int) -> None:
+                place = address(b, start, scale_index(b, number, step * size))
+                for line in range(0, row_bytes, LINE_BYTES):
+                    prefetch_line(b, address(b, place, line))
+
+            if stride == 1:
+                repeat(b, const(0), keys, partial(row, start=pointers[name], step=step, row_bytes=row_bytes), "ahead")
+
+    def _load_queries(self, at: _KeyHead, first: Value, last: Value, lanes: Lanes, scratch: Scratch) -> None:
+        """Emit the copy of scaled queries, [depth, lanes], of the last key that each one sees, and of its sink.
+
+        Lanes behind the last query are 0.
+        """
+        b, spec = self.b, self.spec
+        zeros = f32_splat(0.0, lanes.lanes)
+
+        def clear(number: Value) -> None:
+            store_vector(b, zeros, address(b, scratch.queries, scale_index(b, number, lanes.lanes * F32_BYTES)))
+
+        repeat(b, 0, spec.sizes[0] * lanes.vectors, clear, "unused")
         scale = ir.Constant(F32, float(np.float32(spec.scale)))
         typ, step = TYPES[spec.dtypes[0]], spec.query[3] * self.item
 
@@ -225,7 +258,8 @@ class _QueryGroups:
                 x = widen_half(b, load_vector(b, address(b, source, scale_index(b, i, step)), typ, name="q"))
                 store_vector(b, b.fmul(x, scale), address(b, target, scale_index(b, i, lanes.bytes)))
 
-            repeat(b, 0, spec.sizes[0], element, "element")
+            with b.if_then(b.icmp_signed("<=", b.add(first, number), last)):
+                repeat(b, 0, spec.sizes[0], element, "element")
 
         repeat(b, 0, lanes.count, lane, "lane")
 

@@ -33,6 +33,7 @@ from mavcg.specs.kernel import F32_BYTES
 
 Value: TypeAlias = ir.Value
 PARTIAL_SUMS = 2  # of a channel's sum of a block
+STREAM_BYTES = 4096  # to the weights that are prefetched: x86's own prefetchers end with a page
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ class PanelWeights:
             # Not inbounds: behind the last panel, or the block, may be other memory.
             place = self.b.gep(block, [self.b.add(ahead, const(line * LINE_BYTES))], name="ahead", source_etype=I8)
             prefetch_line(self.b, place, level=2)
+
+    def prefetch_stream(self, block: Value) -> None:
+        """Emit prefetches of the weights a page behind a block, of panels that are gone through once, one by one."""
+        for line in range(0, self.form.block_bytes, LINE_BYTES):
+            place = self.b.gep(block, [const(STREAM_BYTES + line)], name="ahead", source_etype=I8)  # as above
+            prefetch_line(self.b, place)
 
     def zero_points(self, weights: Value, v: int) -> Value:
         """Return the zero points of a vector of channels, i32."""

@@ -206,6 +206,8 @@ class _Panel:
         together, tiles = 1 + self.paired, spec.x.count // self.most_lines
         if spec.by_blocks and tiles > 1 and tile.count == self.most_lines:
             self.weights.prefetch(weights, spec.panel_bytes, b.udiv(tile.first, const(tile.count)), tiles)
+        elif spec.by_blocks and tile.count == 1 and (spec.x.count == 1 or spec.per_index):
+            self.weights.prefetch_stream(weights)
         of_block = block_pitch(spec.x, form.block) if spec.blocked else form.block * together
         here = address(b, tile.lines, scale_index(b, index, of_block))
         lines = [address(b, here, i * self.line_bytes) for i in range(0, tile.count, together)]
