@@ -23,6 +23,7 @@ RUN_NS = 300_000  # long beside the timer's resolution and a call by ctypes, sho
 SPENT_NS = 12_000_000  # on each figure: of 40 runs some are undisturbed where a dozen processes share two CPUs
 UNDISTURBED = 0.1  # of the runs are taken to be, at least
 CHUNK_BYTES = 1 << 21  # of a large memory in one run
+WARM_PASSES = 2  # over a large memory, unmeasured: lines that were just written came at 17 GB/s twice, then at 30
 
 Entry = Callable[..., object]
 Memory = np.ndarray[Any, np.dtype[np.uint8]]
@@ -97,6 +98,8 @@ def read_gb_per_s(probe: Probe, memory: Memory) -> float:
             * group_bytes
             / _undisturbed_figure(_ns_per_iteration(lambda iterations: probe.read(start, groups, iterations)))
         )
+    for _ in range(WARM_PASSES):
+        probe.read(start, groups, 1)
     return 1 / _undisturbed_figure(_ns_per_byte(probe, memory, 2 * SPENT_NS))
 
 

@@ -177,10 +177,14 @@ def worthwhile_call_rows(spec: KernelSpec) -> int:
 def worthwhile_chunk_rows(spec: KernelSpec, parts: int = 1) -> int:
     """Return the default minimum chunk, in rows of work or parts: the fewest that are worth the overhead, at most all.
 
-    All chunks of the rows have about as many: of 128 rows, of which 98 are worth it, two threads take 64 each.
+    All chunks of the rows have about as many: of 128 rows, of which 98 are worth it, two threads take 64 each. Their
+    number is 1 or even: of three chunks one of two threads would take two.
     """
     fewest, rows = _rows_of(CHUNK_WORK, spec, parts), spec.rows * parts
-    return -(-rows // -(-rows // fewest)) if fewest else 0
+    if not fewest:
+        return 0
+    chunks = -(-rows // fewest)
+    return -(-rows // (chunks + chunks % 2 if chunks > 1 else 1))
 
 
 def _rows_of(work: int, spec: KernelSpec, parts: int = 1) -> int:

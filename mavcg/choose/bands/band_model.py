@@ -4,6 +4,10 @@ A band is some rows of the range's last step, with the rows of the earlier steps
 modelled: every band computes the same number of rows of each step. Tensors inside the range are as far away as the
 bytes that a band touches between two uses (memory.py); tensors that enter or leave the range are where the
 layer-by-layer order finds them.
+
+Several threads divide a layer's rows at the same places in all layers, so each finds its rows in its own caches. They
+do not so by bands: a band moves on by a few rows, and which thread computes a row, and had the memory that it is
+written to, differs from band to band. All but a thread's share of a band's rows come from the other cores' caches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -117,13 +121,60 @@ def _touch(access: ByteAccess, units: int, sizes: Mapping[str, int], most: int |
     return Touch(OUTPUT if access.written else INPUT, access.buffer, _MIDDLE - span, moved, span)
 
 
+@dataclass(frozen=True)
+class BandedModel:
+    """The model of a step's call in a band.
+
+    count: of calls. inside_bytes: of the range's own tensors that a call reads and writes.
+    """
+
+    step: StepModel
+    count: int
+    inside_bytes: int
+
+    def exchanged_ms(self, alone: CoreModel, workers: Sequence[CoreModel]) -> float:
+        """Return the time in which all calls' rows pass from one core's own caches to another's, in ms.
+
+        A line that the other core wrote passes twice: out of its caches and into this core's. On a Xeon such lines came
+        at 14 GB/s where level 3 gave 30.
+
+        alone: one of the workers as it works alone, with the whole of each cache.
+        """
+        own = own_levels(alone, workers[0])
+        if len(workers) == 1 or not own:
+            return 0.0
+        threads = 1 if self.step.work.chunk_rows >= self.step.work.rows else len(workers)
+        others = 2 * self.inside_bytes * (len(workers) - 1) / len(workers)
+        return self.count * others / threads / workers[0].levels[own - 1].bandwidth_gb_per_s / 1e6
+
+
+def own_levels(alone: CoreModel, together: CoreModel) -> int:
+    """Return the number of cache levels of a core that it shares with no other core of its cluster.
+
+    alone, together: the core, as it works alone and while all cores of its cluster work.
+    """
+    sizes = zip(alone.levels, together.levels, strict=True)
+    return next((n for n, (a, b) in enumerate(sizes) if b.shared_bytes < a.shared_bytes), len(alone.levels))
+
+
+def of_team(step: StepModel, cores: int) -> StepModel:
+    """Return the model of a step that several cores compute in every run: each has its part of the rows in its caches.
+
+    What all of them read, weights and the input of a step that is divided by channels, lies as far away as before.
+    """
+    shared = (WEIGHT, INPUT) if step.work.by_channels else (WEIGHT,)
+    pairs = zip(step.work.touches, step.distances.bytes, strict=True)
+    bytes_of_core = tuple(size if touch.role in shared else size // cores for touch, size in pairs)
+    return StepModel(step.work, Distances(bytes_of_core), step.kernels, step.factors)
+
+
 def band_models(
     banded: Sequence[BandedStep],
     works: Sequence[StepWork],
     distances: Sequence[Distances],
     kernels: Sequence[Mapping[int, KernelModel]],
-) -> list[tuple[StepModel, int]]:
-    """Return the model of each step's call, and the number of calls.
+) -> list[BandedModel]:
+    """Return the model of each step's call.
 
     works, distances: of the same steps layer by layer. kernels: of each step, by cluster.
     """
@@ -140,14 +191,25 @@ def band_models(
             whole[touch.role] if out else distance
             for touch, out, distance in zip(step.work.touches, step.outside, near.bytes, strict=True)
         )
-        modelled.append((StepModel(step.work, Distances(own), models), step.count))
+        inside_bytes = sum(
+            touch.bytes
+            for touch, out in zip(step.work.touches, step.outside, strict=True)
+            if not out and touch.role != WEIGHT
+        )
+        modelled.append(BandedModel(StepModel(step.work, Distances(own), models), step.count, inside_bytes))
     return modelled
 
 
 def compare_times(
-    before: Sequence[float], models: Sequence[tuple[StepModel, int]], workers: Sequence[CoreModel]
+    before: Sequence[float], models: Sequence[BandedModel], alone: CoreModel, workers: Sequence[CoreModel]
 ) -> BandTimes:
-    """Compare the times of steps layer by layer, in ms, with the times of the models' calls."""
-    after = [count * model.together(workers) for model, count in models]
+    """Compare the times of steps layer by layer, in ms, with the times of the models' calls.
+
+    alone: one of the workers as it works alone.
+    """
+    after = [
+        model.count * of_team(model.step, len(workers)).together(workers) + model.exchanged_ms(alone, workers)
+        for model in models
+    ]
     saved = [a - b for a, b in zip(before, after, strict=True)]
     return BandTimes(sum(before), sum(after), sum(max(0.0, s) for s in saved), sum(max(0.0, -s) for s in saved))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mavcg.choose.bands.band_model import band_models, banded_steps, compare_times
+from mavcg.choose.bands.band_model import band_models, banded_steps, compare_times, of_team
 from mavcg.choose.bands.banded_range import ClusterTimes, DepthFirst
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import LoweredGraph
@@ -195,7 +195,7 @@ class _Choice:
         """Return the times of a step layer by layer in ms, on the teams of each cluster."""
         work = programs.whole_works[number]
         step = StepModel(work, programs.whole_distances[number], kernels[work.kernel])
-        return [tuple(step.together(workers) for workers in teams) for teams in self._teams]
+        return [tuple(of_team(step, len(workers)).together(workers) for workers in teams) for teams in self._teams]
 
     def _times(
         self,
@@ -218,7 +218,8 @@ class _Choice:
         for cluster, (machine, teams) in enumerate(zip(self.cores, self._teams, strict=True)):
             before = [whole[number][cluster] for number in range(steps.begin, steps.end)]
             alone, together = (
-                compare_times([times[team] for times in before], models, workers) for team, workers in enumerate(teams)
+                compare_times([times[team] for times in before], models, machine, workers)
+                for team, workers in enumerate(teams)
             )
             times.append(ClusterTimes(machine.cluster.core, alone, together))
         return tuple(times)

@@ -90,6 +90,13 @@ def test_bands_have_to_pay_on_every_cluster() -> None:
     assert chosen(board(NARROW)).bands and chosen(board(NARROW, ROOMY)).bands == ()
 
 
+def test_two_cores_pass_rows_of_bands_between_their_own_caches() -> None:
+    """No bands where each has a level 2 and what is behind it is slow; bands again where they share one."""
+    pair = replace(NARROW, cpus=(0, 1))
+    assert chosen(board(NARROW)).bands and chosen(board(pair)).bands == ()
+    assert chosen(board(replace(pair, l2_cores=2, l2_bytes=2 * 65536))).bands
+
+
 def test_a_gain_within_the_doubt_is_not_taken() -> None:
     """Memory that is a little slower than level 2: faster by the model, and not by more than its cost safety factor."""
     near = replace(NARROW, l3_gb_per_s=28.0, memory_gb_per_s=28.0)

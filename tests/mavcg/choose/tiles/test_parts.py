@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.tiles.parts import over_ideal
+from mavcg.choose.tiles.parts import over_ideal, slowdown
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import TYPICAL_CORES, cores_each, cores_of
 from mavcg.cost.guided_chunks import simulated_ns
@@ -181,3 +181,15 @@ def test_a_single_core_needs_no_parts_and_equal_cores_few() -> None:
     assert over_ideal(1, 1, [1], [1.0]) == pytest.approx(1.0)
     assert over_ideal(4, 1, [4], [1.0]) == pytest.approx((1 * 0.9 / 0.8 + 1 + 1.125) / 3, abs=0.2)
     assert over_ideal(400, 1, [4], [1.0]) < 1.02 < over_ideal(400, 1, [4], [1.0], [1.1])
+
+
+@pytest.mark.parametrize(("fma_per_cycle", "least", "most"), [(1.0, 1.0, 1.01), (2.0, 1.05, 1.5)])
+def test_narrow_tiles_fall_behind_where_a_core_has_two_pipes(fma_per_cycle: float, least: float, most: float) -> None:
+    """A panel of 16 channels at a time: seven multiply-adds a term, which eight loads or their latency bound."""
+    target = parse_target("x86_64-linux-gnu")
+    cluster = Cluster("sapphirerapids", (0,), 4_000_000, fma_per_cycle=fma_per_cycle)
+    core = cores_of(("sapphirerapids",), target, Board("b", "", target.zig_name, (cluster,)))["sapphirerapids"]
+    work = work_of(conv((14, 512, 512, 1, 1), lanes=16))
+
+    assert work is not None and work.panels == 32
+    assert least <= slowdown(work, core, 1) <= most and slowdown(work, core, 4) == 1.0
