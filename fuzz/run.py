@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bench.record import commit
 from fuzz.recorded import Ran, record
 from fuzz.targets import NAMES
 
@@ -39,25 +40,30 @@ def commands(names: Sequence[str] = ()) -> Mapping[str, tuple[str, list[str]]]:
         available = {name: ("Python", [sys.executable, "-m", "fuzz.one", name]) for name in NAMES}
     else:
         print("fuzz: atheris is not installed (pip install 'mavcg[fuzz]'): no Python targets", file=sys.stderr)
-    available |= {path.name: ("C", [str(path)]) for path in _c_targets(names)}
+    available |= {path.name: ("C", [str(path)]) for path in c_targets(names)}
     for name in names:
         if name not in available:
             raise SystemExit(f"fuzz: {name}: cannot be run here; install what is missing")
     return {name: available[name] for name in names or available}
 
 
-def _c_targets(names: Sequence[str]) -> list[Path]:
-    """Executables that c/build.sh makes; not called where only Python targets are named."""
+def c_targets(names: Sequence[str]) -> list[Path]:
+    """Executables that c/build.sh makes; those of this very commit, which take minutes, are not made again."""
     script = FOLDER / "c/build.sh"
     if not script.is_file() or (names and set(names) <= set(NAMES)):
         return []
     built = BUILD / "c"
     built.mkdir(parents=True, exist_ok=True)
-    status = subprocess.run(["sh", str(script), str(built)]).returncode
-    if status == NO_COMPILER:
-        return []
-    if status:
-        raise SystemExit(f"fuzz: {script} ended with status {status}")
+    state, kept = f"{commit()} {os.environ.get('CLANG', '')}", built / "commit"
+    is_clean = not state.startswith("none ") and "-dirty" not in state
+    if not is_clean or not kept.is_file() or kept.read_text() != state:
+        kept.unlink(missing_ok=True)
+        status = subprocess.run(["sh", str(script), str(built)]).returncode
+        if status == NO_COMPILER:
+            return []
+        if status:
+            raise SystemExit(f"fuzz: {script} ended with status {status}")
+        kept.write_text(state)
     return sorted(path for path in built.iterdir() if path.is_file() and path.stat().st_mode & 0o100)
 
 

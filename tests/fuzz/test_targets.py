@@ -11,7 +11,7 @@ import pytest
 
 from bench.record import facts
 from fuzz.recorded import Ran, record
-from fuzz.run import ran
+from fuzz.run import c_targets, ran
 from fuzz.targets import NAMES, call_target
 from mavcg.errors import MavcgError
 
@@ -80,9 +80,31 @@ def test_executions_of_runs_add_up_and_faults_are_named(tmp_path: Path, monkeypa
         ["all targets", "27", "", "", "", "1"],
     ]
     assert runs == [["2026-01-01", "bbb", "6", "onnx_file: KeyError: 'k'"], ["2026-01-01", "aaa", "21", "0"]]
-    targets, runs = (part["rows"] for part in json.loads((tmp_path / "fuzz_c_targets.json").read_text())["parts"][1:])
+    targets, runs = (part["rows"] for part in json.loads((tmp_path / "fuzzc_targets.json").read_text())["parts"][1:])
     assert targets[0] == ["chunks", "12", "44", "-", "9", "1"]
     assert runs[0][2:] == ["5", "chunks: ERROR: AddressSanitizer: heap-use-after-free \\| on 0x1"]
+
+
+def testc_targets_of_a_commit_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.run.FOLDER", tmp_path)
+    monkeypatch.setattr("fuzz.run.BUILD", tmp_path / "build")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/build.sh").write_text(f"echo >>{tmp_path}/log && : >$1/made && chmod +x $1/made && exit $FAILS")
+    for state, fails, builds in (
+        ("a", 1, 1),
+        ("a", 0, 2),
+        ("a", 1, 2),
+        ("b-dirty", 0, 3),
+        ("b-dirty", 0, 4),
+        ("a", 0, 5),
+    ):
+        monkeypatch.setattr("fuzz.run.commit", lambda state=state: state)
+        monkeypatch.setenv("FAILS", str(fails))
+        try:
+            assert [path.name for path in c_targets(())] == ["made"]
+        except SystemExit as error:
+            assert "status 1" in str(error) and builds == 1
+        assert (tmp_path / "log").read_text().count("\n") == builds
 
 
 def test_a_name_that_is_no_target_is_refused() -> None:
