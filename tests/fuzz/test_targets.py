@@ -80,12 +80,12 @@ def test_executions_of_runs_add_up_and_faults_are_named(tmp_path: Path, monkeypa
         ["all targets", "27", "", "", "", "1"],
     ]
     assert runs == [["2026-01-01", "bbb", "6", "onnx_file: KeyError: 'k'"], ["2026-01-01", "aaa", "21", "0"]]
-    targets, runs = (part["rows"] for part in json.loads((tmp_path / "fuzzc_targets.json").read_text())["parts"][1:])
+    targets, runs = (part["rows"] for part in json.loads((tmp_path / "fuzz_c_targets.json").read_text())["parts"][1:])
     assert targets[0] == ["chunks", "12", "44", "-", "9", "1"]
     assert runs[0][2:] == ["5", "chunks: ERROR: AddressSanitizer: heap-use-after-free \\| on 0x1"]
 
 
-def testc_targets_of_a_commit_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_targets_of_a_commit_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.run.FOLDER", tmp_path)
     monkeypatch.setattr("fuzz.run.BUILD", tmp_path / "build")
     (tmp_path / "c").mkdir()
