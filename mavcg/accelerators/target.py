@@ -37,7 +37,19 @@ _MHZ = Annotated[
 ]
 _POSITIVE = Annotated[float, Meta(gt=0, le=1e6, description="a number above 0 and at most 1000000")]
 HOST = ("host_gops", "host_call_us")  # figures of the CPU, which a file may leave out
-KEYS = ("name", "description", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE, *HOST)
+OWN, VTA = "mavcg", "vta"  # instruction sets
+ISAS = (OWN, VTA)
+# Sizes of VTA's default configuration, on which the widths of its instructions' fields depend.
+VTA_SIZES: Mapping[str, int] = {
+    "ic_parallel": 32,
+    "oc_parallel": 16,
+    "rows_parallel": 1,
+    "batch": 1,
+    "input_bytes": 1 << 15,
+    "weight_bytes": 1 << 18,
+    "output_bytes": 1 << 17,
+}
+KEYS = ("name", "description", "isa", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE, *HOST)
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,7 @@ class IsaTarget:
     shifts, one of fixed_point.ROUNDINGS. dense: "cpu" if fully connected layers run on the CPU, as in the paper, or
     "accelerator". host_gops: 10^9 operations of f32 convolutions per second on the CPU. host_call_us: time from the
     submission of a job to its start and from its end to the host's return, in microseconds; both None if unknown.
-    sources: source of each figure.
+    sources: source of each figure. isa: instruction set, one of ISAS; of "vta", output_bytes are the accumulators'.
     """
 
     name: str
@@ -76,6 +88,7 @@ class IsaTarget:
     host_gops: float | None = None
     host_call_us: float | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    isa: str = OWN
 
     @property
     def macs_in_channels(self) -> int:
@@ -159,6 +172,7 @@ def read_target(path: Path) -> IsaTarget:
         host_gops=_positive(path, value("host_gops", optional=True), "host_gops"),
         host_call_us=_positive(path, value("host_call_us", optional=True), "host_call_us"),
         **whole,
+        isa=schema.one_of(path, value("isa", optional=True) or OWN, "isa", ISAS),
         sources=tuple(sources),
     )
     check_sizes(path, target)
@@ -183,6 +197,13 @@ def frequency_of(path: Path, value: object, key_path: str) -> float:
 
 def check_sizes(path: Path, target: IsaTarget) -> None:
     """Check that the array and the buffers of a target fit each other. Raises: ProfileError if they do not."""
+    if target.isa == VTA:
+        for key, size in VTA_SIZES.items():
+            if getattr(target, key) != size:
+                raise schema.refuse(path, key, f"{getattr(target, key)} is not VTA's default", f"give {size}")
+        if target.rounding == "half_away":
+            wrong = "VTA's shifts round down, and half can be added before them"
+            raise schema.refuse(path, "rounding", wrong, "give half_up or floor")
     if target.ic_parallel % 2:
         wrong = f"{target.ic_parallel} is odd, but it counts two operations for each input channel"
         raise schema.refuse(path, "ic_parallel", wrong, "give twice the input channels of a cycle")

@@ -15,17 +15,19 @@ Numbers are decimal or 0x hexadecimal. `wait` and `signal` list units; `at` is t
 import base64
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mavcg.accelerators.image.program import AccelProgram, description, from_description
-from mavcg.accelerators.isa.forms import FORMS, UNITS, VERSION
+from mavcg.accelerators.isa.forms import FORMS, VERSION
 from mavcg.accelerators.isa.instruction import AccelInstruction, Origin, check_instruction
+from mavcg.accelerators.isa.vta import VTA_FORMS
 from mavcg.errors import MavcgError
 from mavcg.files.decode import json_document
 from mavcg.text.safe_text import printable as safe
 
 _BYTES_A_LINE = 72
 _MASKS = ("wait", "signal")
+_ALL_FORMS = {**FORMS, **VTA_FORMS}
 
 
 def disassemble(program: AccelProgram) -> Iterator[str]:
@@ -43,7 +45,7 @@ def disassemble(program: AccelProgram) -> Iterator[str]:
 def instruction_text(instruction: AccelInstruction) -> str:
     """Return an instruction as a line of assembly."""
     masks = ((name, mask) for name, mask in zip(_MASKS, (instruction.wait, instruction.signal), strict=True) if mask)
-    words = [instruction.form.name, *(f"{name}={mask_text(mask)}" for name, mask in masks)]
+    words = [instruction.form.name, *(f"{name}={mask_text(mask, instruction.form.units)}" for name, mask in masks)]
     words += [f"{field.name}={instruction.values[field.name]}" for field in instruction.form.fields]
     if instruction.origin is not None:
         words.append(
@@ -52,9 +54,9 @@ def instruction_text(instruction: AccelInstruction) -> str:
     return " ".join(words)
 
 
-def mask_text(mask: int) -> str:
+def mask_text(mask: int, units: Sequence[str]) -> str:
     """Return the names of a mask's units, with commas."""
-    return ",".join(unit for bit, unit in enumerate(UNITS) if mask >> bit & 1)
+    return ",".join(unit for bit, unit in enumerate(units) if mask >> bit & 1)
 
 
 def _comment(program: AccelProgram, instruction: AccelInstruction) -> str:
@@ -133,15 +135,16 @@ class _Assembled:
             wrong = f"{len(self.parameters)} bytes of parameters where .parameters announces {self.announced or 0}"
             raise MavcgError(f"{self.name}: {wrong}; correct the number or the lines")
         return from_description(
-            self.network, tuple(self.instructions), bytes(self.parameters), f"{self.name}: .network"
+            self.network, lambda _: self.instructions, bytes(self.parameters), f"{self.name}: .network"
         )
 
 
 def parse_instruction(line: str, location: str) -> AccelInstruction:
     """Return the instruction on one line, which has no comment. Raises: MavcgError, see assemble."""
     mnemonic, *words = line.split()
-    if mnemonic not in FORMS:
-        raise MavcgError(f"{location}: unknown instruction {safe(mnemonic)}; known: {', '.join(FORMS)}")
+    form = _ALL_FORMS.get(mnemonic)
+    if form is None:
+        raise MavcgError(f"{location}: unknown instruction {safe(mnemonic)}; known: {', '.join(_ALL_FORMS)}")
     values: dict[str, int] = {}
     masks = dict.fromkeys(_MASKS, 0)
     origin = None
@@ -152,22 +155,22 @@ def parse_instruction(line: str, location: str) -> AccelInstruction:
             raise MavcgError(f"{location}: {safe(word)}: write fields as name=value, each once")
         seen.add(key)
         if key in masks:
-            masks[key] = _mask(text, location)
+            masks[key] = _mask(text, form.units, location)
         elif key == "at":
             origin = _origin(text, location)
         else:
             values[key] = _number(text, location)
-    made = AccelInstruction(FORMS[mnemonic], values, masks["wait"], masks["signal"], origin)
+    made = AccelInstruction(form, values, masks["wait"], masks["signal"], origin)
     check_instruction(made, location)
     return made
 
 
-def _mask(text: str, location: str) -> int:
+def _mask(text: str, units: Sequence[str], location: str) -> int:
     mask = 0
     for unit in text.split(","):
-        if unit not in UNITS:
-            raise MavcgError(f"{location}: unknown unit {safe(unit)!r}; known: {', '.join(UNITS)}")
-        mask |= 1 << UNITS.index(unit)
+        if unit not in units:
+            raise MavcgError(f"{location}: unknown unit {safe(unit)!r}; known: {', '.join(units)}")
+        mask |= 1 << units.index(unit)
     return mask
 
 

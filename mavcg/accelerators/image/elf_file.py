@@ -15,6 +15,8 @@ from mavcg.accelerators.image.host_table import host_table
 from mavcg.accelerators.image.program import AccelProgram, description, from_description
 from mavcg.accelerators.isa.encoding import decode_program, encode_program
 from mavcg.accelerators.isa.instruction import AccelInstruction, Origin
+from mavcg.accelerators.isa.vta import decode_vta, encode_vta
+from mavcg.accelerators.target import VTA, IsaTarget
 from mavcg.errors import MavcgError
 from mavcg.files.bounded_read import read_bounded
 from mavcg.files.decode import json_document
@@ -53,7 +55,7 @@ def write_elf(program: AccelProgram, path: Path) -> int:
 
 def elf_bytes(program: AccelProgram) -> bytes:
     """Return the contents of the file. Raises: MavcgError for a field beyond its limits."""
-    code = encode_program(program.instructions)
+    code = (encode_vta if program.target.isa == VTA else encode_program)(program.instructions)
     network = json.dumps(description(program), sort_keys=True, separators=(",", ":")).encode()
     symbols, strings = _symbols(program)
     sections = [
@@ -173,15 +175,20 @@ def parse_elf(content: bytes, name: str) -> AccelProgram:
             raise MavcgError(
                 f"{name}: no section {section}; the file is not an accelerator program, or is damaged; {REMEDY}"
             )
-    instructions = decode_program(sections[".text"].content, name)
-    _add_origins(instructions, sections[".lines"].content, name)
+
+    def code(target: IsaTarget) -> list[AccelInstruction]:
+        decoder = decode_vta if target.isa == VTA else decode_program
+        instructions = decoder(sections[".text"].content, name)
+        _add_origins(instructions, sections[".lines"].content, name)
+        return instructions
+
     location = f"{name}: section .network"
     try:
         table = json_document(sections[".network"].content.decode(), location, REMEDY).value
     except UnicodeDecodeError as error:
         raise MavcgError(f"{location}: is not readable ({error}); {REMEDY}") from error
     try:
-        program = from_description(table, tuple(instructions), sections[".parameters"].content, location)
+        program = from_description(table, code, sections[".parameters"].content, location)
     except MavcgError as error:  # other versions of mavcg have other keys
         raise MavcgError(f"{error}; if another mavcg built the file, {REMEDY}") from error
     if program.feature_bytes != sections[".features"].size:

@@ -8,8 +8,10 @@ from mavcg.accelerators.image.host import HostTensor
 from mavcg.accelerators.image.program import AccelProgram, StoredTensor
 from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.forms import WORD_BYTES
+from mavcg.accelerators.target import OWN
 
 TABLE_MAGIC = 0x3254484D  # "MHT2"
+FOREIGN_MAGIC = 0x4654484D  # "MHTF": of another instruction set, which the host side in C refuses
 _NO_RADIX = 0x80000000  # INT32_MIN
 
 
@@ -26,7 +28,8 @@ def host_table(program: AccelProgram) -> bytes:
     plan = program.host
     numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
     stored = {tensor.name: tensor for tensor in program.tensors}
-    content = bytearray(struct.pack("<9I", TABLE_MAGIC, *device_sizes(program)))
+    magic = TABLE_MAGIC if program.target.isa == OWN else FOREIGN_MAGIC
+    content = bytearray(struct.pack("<9I", magic, *device_sizes(program)))
     content += struct.pack("<I", len(plan.tensors))
     for tensor in plan.tensors:
         content += _tensor_words(tensor, stored.get(tensor.name))

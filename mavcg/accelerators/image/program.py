@@ -1,6 +1,6 @@
 """A compiled program, with all that is needed to run, simulate and check it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any
@@ -10,11 +10,12 @@ from msgspec import Meta
 from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.accelerators.image.host import HostPlan, Radix, host_fault
 from mavcg.accelerators.isa.instruction import AccelInstruction
-from mavcg.accelerators.target import HOST, WHOLE, IsaTarget
+from mavcg.accelerators.target import HOST, ISAS, VTA, VTA_SIZES, WHOLE, IsaTarget
 from mavcg.errors import MavcgError
 from mavcg.files.decode import decode
 
 MOST_FEATURE_BYTES = 1 << 32  # offsets in the features segment have 32 bits
+ENDS = ("misc.end", "compute.finish")  # last instructions of a segment
 MOST_STEPS = 1 << 31  # maximum difference of two 32-bit biases
 _Extent = Annotated[int, Meta(ge=1, le=1 << 20, description="a dimension from 1 to 2^20")]
 _Steps = Annotated[int, Meta(ge=-MOST_STEPS, le=MOST_STEPS, description="a number of steps within 32 bits")]
@@ -125,8 +126,8 @@ class AccelProgram:
         )
 
     def job_ranges(self) -> tuple[tuple[int, int], ...]:
-        """Return the instructions [first, end) of each segment: it ends after misc.end, the last with the code."""
-        ends = [at for at, one in enumerate(self.instructions, 1) if one.form.name == "misc.end"]
+        """Return the instructions [first, end) of each segment; a segment ends with one of ENDS."""
+        ends = [at for at, one in enumerate(self.instructions, 1) if one.form.name in ENDS]
         bounds = [0, *ends[: len(self.segments) - 1], len(self.instructions)]
         return tuple(pairwise(bounds))
 
@@ -183,10 +184,14 @@ _REMEDY = "build the file again"
 
 
 def from_description(
-    table: Any, instructions: tuple[AccelInstruction, ...], parameters: bytes, location: str
+    table: Any, code: Callable[[IsaTarget], Sequence[AccelInstruction]], parameters: bytes, location: str
 ) -> AccelProgram:
-    """Return the program of a description. Raises: MavcgError naming location, key and value of a fault."""
+    """Return the program of a description. code: returns the instructions, which a target's encoding decides.
+
+    Raises: MavcgError naming location, key and value of a fault.
+    """
     given = decode(table, _Description, location, _REMEDY)
+    instructions = tuple(code(given.target))
     if wrong := _fault(given, instructions):
         raise MavcgError(f"{location}: {wrong}; {_REMEDY}")
     return AccelProgram(
@@ -216,7 +221,7 @@ def _fault(given: _Description, instructions: tuple[AccelInstruction, ...]) -> s
         for key, names in (("inputs", segment.inputs), ("outputs", segment.outputs)):
             if lost := set(names) - known:
                 return f"segments[{number}].{key}: {min(lost)} is not a tensor of the file"
-    ends = sum(one.form.name == "misc.end" for one in instructions)
+    ends = sum(one.form.name in ENDS for one in instructions)
     if len(given.segments) != max(1, ends):
         return f"segments: {len(given.segments)}, but the code has {ends} instructions misc.end"
     if len(given.host.cpu) != len(given.segments) + 1:
@@ -233,12 +238,15 @@ def _fault(given: _Description, instructions: tuple[AccelInstruction, ...]) -> s
 
 
 def _target_fault(target: IsaTarget) -> str:
+    for key, size in VTA_SIZES.items() if target.isa == VTA else ():
+        if getattr(target, key) != size:
+            return f"target.{key}: {getattr(target, key)} is not VTA's {size}"
     for key, (low, high, unit) in WHOLE.items():
         if not low <= getattr(target, key) <= high:
             return f"target.{key}: {getattr(target, key)} is not {low} to {high} {unit}"
     for key in ("frequency_mhz", "ddr_gb_per_s", *HOST):
         if (rate := getattr(target, key)) is not None and not 1e-6 <= rate <= 1e6:
             return f"target.{key}: {getattr(target, key)} is not a rate from 0.000001 to 1000000"
-    if target.ic_parallel % 2 or target.rounding not in ROUNDINGS:
-        return f"target: ic_parallel {target.ic_parallel}, rounding {target.rounding!r}"
+    if target.ic_parallel % 2 or target.rounding not in ROUNDINGS or target.isa not in ISAS:
+        return f"target: ic_parallel {target.ic_parallel}, rounding {target.rounding!r}, isa {target.isa!r}"
     return ""

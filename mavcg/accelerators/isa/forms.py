@@ -65,6 +65,11 @@ class InstructionForm:
         """Return the index of the unit in UNITS."""
         return UNITS.index(self.unit)
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Return the units of the machine, by their bits in masks."""
+        return UNITS
+
     @cached_property
     def places(self) -> tuple[tuple[InstructionField, int, int], ...]:
         """Return each field with the index of its word, in which the header is word 0, and of its lowest bit."""

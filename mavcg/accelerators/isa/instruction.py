@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mavcg.accelerators.isa.forms import FORMS, UNITS, VERSION, InstructionForm
+from mavcg.accelerators.isa.forms import FORMS, VERSION, InstructionForm
 from mavcg.errors import MavcgError
 
 
@@ -25,7 +25,7 @@ class Origin:
 class AccelInstruction:
     """One instruction.
 
-    values: values of the form's fields, by name. wait, signal: masks of units (bit i: forms.UNITS[i]) whose tokens the
+    values: values of the form's fields, by name. wait, signal: masks of units (bit i: form.units[i]) whose tokens the
     instruction takes, and to which it gives tokens. origin: None if it computes no part of a tensor.
     """
 
@@ -66,10 +66,9 @@ def check_instruction(instruction: AccelInstruction, location: str) -> None:
         if not low <= value <= high:
             raise MavcgError(f"{location}: {form.name} {name}={value}; give {low} to {high}")
     for name, mask in (("wait", instruction.wait), ("signal", instruction.signal)):
-        if not 0 <= mask < 1 << len(UNITS):
-            raise MavcgError(
-                f"{location}: {form.name} {name}={mask}; a mask of units must be 0 to {(1 << len(UNITS)) - 1}"
-            )
+        most = (1 << len(form.units)) - 1
+        if not 0 <= mask <= most:
+            raise MavcgError(f"{location}: {form.name} {name}={mask}; a mask of units must be 0 to {most}")
         if mask & own:
             raise MavcgError(
                 f"{location}: {form.name} {name}={form.unit}; a unit executes in order and needs no token of its own"

@@ -15,7 +15,7 @@ ZU2 = (HERE / "isa_targets" / "zu2.toml").read_text()
 def test_the_papers_targets() -> None:
     zu2, zu9 = find_target("zu2"), find_target("zu9")
 
-    assert target_names() == ("small", "zu2", "zu9")
+    assert target_names() == ("small", "vta", "zu2", "zu9")
     assert zu2.macs_per_cycle == 576
     assert zu2.peak_gops == pytest.approx(380, rel=0.001)
     assert zu9.peak_gops == pytest.approx(4050, rel=0.002)
@@ -75,3 +75,21 @@ def test_impossible_files_are_refused(tmp_path: Path, old: str, new: str, messag
     with pytest.raises(MavcgError, match=message) as error:
         read_target(path)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("value = 32768,", "value = 16384,", "input_bytes: 16384 is not VTA's default"),
+        ('"half_up"', '"half_away"', "rounding: VTA's shifts round down"),
+        ('value = "vta"', 'value = "npu"', "isa"),
+    ],
+)
+def test_a_vta_has_its_published_sizes(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = (HERE / "isa_targets" / "vta.toml").read_text()
+    path = tmp_path / "vta.toml"
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+    with pytest.raises(MavcgError, match=message):
+        read_target(path)

@@ -161,7 +161,7 @@ def _program_order(program: AccelProgram) -> Iterator[int]:
         if not index and instruction.form.name != "misc.start":
             raise located(program, index, "is not misc.start, which begins a program")
         if lacking := tokens.lacking(instruction):
-            wrong = f"waits for a token of {mask_text(lacking)} that no earlier instruction signals"
+            wrong = f"waits for a token of {mask_text(lacking, UNITS)} that no earlier instruction signals"
             raise located(program, index, wrong)
         tokens.pass_on(instruction)
         yield index
