@@ -1,4 +1,4 @@
-"""Simulate a program cycle by cycle: five execution units with queues, tokens between them, and a shared DDR memory.
+"""Simulate a program cycle by cycle: execution units with queues, tokens between them, and a shared DDR memory.
 
 Time advances from event to event. Between two events, every running instruction progresses at a constant rate, in
 integers, so that the same program always takes the same cycles.
@@ -12,6 +12,7 @@ from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.forms import UNITS
 from mavcg.accelerators.isa.instruction import AccelInstruction
+from mavcg.accelerators.isa.vta import LOAD, STORE, VTA_UNITS
 from mavcg.accelerators.simulator.timing import (
     FETCH_BYTES,
     QUEUE_DEPTH,
@@ -19,12 +20,15 @@ from mavcg.accelerators.simulator.timing import (
     RunningWork,
     Work,
     progress_rates,
-    work_of,
 )
+from mavcg.accelerators.simulator.vta_timing import timing_of
+from mavcg.accelerators.target import VTA
 from mavcg.errors import MavcgError
 
-_WAITS = [[f"{name}: waits for {awaited}" for awaited in UNITS] for name in UNITS]
-_LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
+# Units whose next transfer is requested while another is under way.
+_MOVERS = (UNITS.index("load"), UNITS.index("save"))
+_VTA_MOVERS = (LOAD, STORE)
+_MANY_PORTS = 1 << 20  # words a cycle: VTA's memories have a port for each unit that reads or writes them
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class SimulatedTime:
 class _UnitState:
     queue: deque[int] = field(default_factory=deque)
     running: RunningWork | None = None
-    requested: RunningWork | None = None  # next transfer of load and save; its latency passes meanwhile
+    requested: RunningWork | None = None  # next transfer; its latency passes meanwhile
     busy: int = 0
 
 
@@ -72,7 +76,7 @@ def simulate(program: AccelProgram) -> SimulatedTime:
 
 def _in_sequence(times: Sequence[SimulatedTime], firsts: Sequence[int]) -> SimulatedTime:
     """Return the time of several simulations, one after another. firsts: index of the first instruction of each."""
-    busy, stalls, spans, start = dict.fromkeys(UNITS, 0), dict[str, int](), list[Span](), 0
+    busy, stalls, spans, start = dict.fromkeys(times[0].busy, 0), dict[str, int](), list[Span](), 0
     for time, first in zip(times, firsts, strict=True):
         for unit, cycles in time.busy.items():
             busy[unit] += cycles
@@ -90,21 +94,22 @@ class _Simulation:
     def __init__(self, program: AccelProgram) -> None:
         self.program = program
         self.target = program.target
-        self.path = datapath(program.target)
-        self.units = [_UnitState() for _ in UNITS]
-        self.waits = [
-            [u for u in range(len(UNITS)) if instruction.wait >> u & 1] for instruction in program.instructions
-        ]
-        self.signals = [
-            [u for u in range(len(UNITS)) if instruction.signal >> u & 1] for instruction in program.instructions
-        ]
-        self.tokens = [[0] * len(UNITS) for _ in UNITS]
+        foreign = program.target.isa == VTA
+        self.names = VTA_UNITS if foreign else UNITS
+        self.movers = _VTA_MOVERS if foreign else _MOVERS
+        work_of = timing_of(program.target)
+        self.works = [work_of(instruction) for instruction in program.instructions]
+        self.units = [_UnitState() for _ in self.names]
+        numbers = range(len(self.names))
+        self.waits = [[u for u in numbers if instruction.wait >> u & 1] for instruction in program.instructions]
+        self.signals = [[u for u in numbers if instruction.signal >> u & 1] for instruction in program.instructions]
+        self.tokens = [[0] * len(self.names) for _ in self.names]
         self.time = 0
         self.stalls: dict[str, int] = {}
         self.spans: list[Span] = []
         self.ddr_bytes = 0
         self.ddr_rate = max(1, round(self.target.ddr_bytes_per_cycle * SCALE))
-        self.port_words = self.path.banks
+        self.port_words = _MANY_PORTS if foreign else datapath(program.target).banks
         self.next = 0  # instruction to dispatch
         self.dispatch_wait = 0
         self.fetch_ends = _fetches(program.instructions)
@@ -121,7 +126,7 @@ class _Simulation:
             ):
                 break
             self._advance()
-        busy = {name: unit.busy for name, unit in zip(UNITS, self.units, strict=True)}
+        busy = {name: unit.busy for name, unit in zip(self.names, self.units, strict=True)}
         return SimulatedTime(self.time, busy, dict(sorted(self.stalls.items())), self.ddr_bytes, tuple(self.spans))
 
     def _dispatch(self) -> bool:
@@ -150,19 +155,22 @@ class _Simulation:
         """Start the instructions whose tokens have arrived. Return True if one started."""
         started = False
         for number, unit in enumerate(self.units):
-            transfers = number in (_LOAD, _SAVE)
             if unit.requested is not None and unit.running is None and unit.requested.wait == 0:
                 unit.running, unit.requested = unit.requested, None
                 unit.running.start = self.time
                 started = True
-            if not unit.queue or (unit.requested if transfers else unit.running) is not None:
+            if not unit.queue:
+                continue
+            transfers = self.works[unit.queue[0]].ddr_bytes > 0
+            overlaps = transfers and number in self.movers
+            if unit.requested is not None or (unit.running is not None and not overlaps):
                 continue
             if self._lacking(unit.queue[0], number) is not None:
                 continue
             index = unit.queue.popleft()
             for signaller in self.waits[index]:
                 self.tokens[signaller][number] -= 1
-            work = work_of(self.program.instructions[index], self.path, self.target)
+            work = self.works[index]
             if transfers:
                 self.ddr_bytes += work.ddr_bytes
                 wait = work.cycles + self.target.ddr_latency_cycles
@@ -170,7 +178,7 @@ class _Simulation:
             else:
                 unit.running = RunningWork(index, work, self.time, work.cycles * SCALE, 0)
                 if work.conflict_cycles:
-                    self._stall(f"{UNITS[number]}: bank conflicts of its own", work.conflict_cycles)
+                    self._stall(f"{self.names[number]}: bank conflicts of its own", work.conflict_cycles)
             started = True
         return started
 
@@ -186,8 +194,9 @@ class _Simulation:
 
     def _rates(self) -> list[tuple[RunningWork, int]]:
         """Return the running instructions with the parts of work that each completes per cycle."""
-        compute = [u.running for n, u in enumerate(self.units) if u.running and n not in (_LOAD, _SAVE)]
-        moving = [u.running for u in (self.units[_LOAD], self.units[_SAVE]) if u.running]
+        running = [unit.running for unit in self.units if unit.running]
+        compute = [one for one in running if not one.work.ddr_bytes]
+        moving = [one for one in running if one.work.ddr_bytes]
         if self.fetch is not None and self.fetch.wait == 0:
             moving.append(self.fetch)
         return progress_rates(compute, moving, self.ddr_rate, self.port_words)
@@ -219,7 +228,7 @@ class _Simulation:
     def _account(self, passed: int) -> None:
         """Count cycles since the last event (passed) as busy, or as stalled by a cause, for each unit."""
         for number, unit in enumerate(self.units):
-            name = UNITS[number]
+            name = self.names[number]
             if unit.running is not None:
                 unit.busy += passed
             elif unit.requested is not None:
@@ -227,7 +236,7 @@ class _Simulation:
             elif unit.queue:
                 lacking = self._lacking(unit.queue[0], number)
                 assert lacking is not None  # an instruction with all tokens would have been started
-                self._stall(_WAITS[number][lacking], passed)
+                self._stall(f"{name}: waits for {self.names[lacking]}", passed)
 
     def _complete(self) -> None:
         """Retire the instructions that have ended, and give their tokens."""
@@ -249,7 +258,7 @@ class _Simulation:
         for number, unit in enumerate(self.units):
             if unit.queue:
                 instruction = self.program.instructions[unit.queue[0]]
-                lacking = ", ".join(UNITS[u] for u in self.waits[unit.queue[0]] if not self.tokens[u][number])
+                lacking = ", ".join(self.names[u] for u in self.waits[unit.queue[0]] if not self.tokens[u][number])
                 heads.append(f"instruction {unit.queue[0]} ({instruction.form.name}) waits for a token of {lacking}")
         blocked = ""
         if self.next < len(self.program.instructions):

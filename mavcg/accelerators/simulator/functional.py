@@ -10,12 +10,15 @@ from mavcg.accelerators.image.host_table import device_sizes
 from mavcg.accelerators.image.program import AccelProgram, StoredTensor
 from mavcg.accelerators.isa.encoding import encode_program
 from mavcg.accelerators.isa.instruction import AccelInstruction
+from mavcg.accelerators.simulator.vta_functional import execute_vta_job
+from mavcg.accelerators.target import VTA
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 
 # Called with the index of an instruction, the instruction, and the int8 tile [rows, columns, channels] that it
 # computed, which is valid during the call.
 Observer = Callable[[int, AccelInstruction, Array], None]
+_UNWRITTEN = 0x55  # byte of a features segment that nothing wrote
 
 
 def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observer | None = None) -> dict[str, Array]:
@@ -35,6 +38,10 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
     for number, (job, (first, _)) in enumerate(zip(program.jobs(), program.job_ranges(), strict=True), 1):
         location = program.network if len(program.segments) == 1 else f"{program.network}: segment {number}"
         write_inputs(job, inputs, features, written)
+        if program.target.isa == VTA:
+            _execute_vta(job, first, features, written, observer)
+            outputs.update({name: features[_bytes_of(program.tensor(name))][None] for name in job.outputs})
+            continue
         with _simulated_core(job, location, features, written) as step:
             for index, instruction in enumerate(job.instructions, first):
                 more, tile = step()
@@ -50,6 +57,14 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
                 raise MavcgError(f"output {name}: the program ended before all of it was written")
             outputs[name] = features[at][None]
     return outputs
+
+
+def _execute_vta(job: AccelProgram, first: int, features: Array, written: Array, observer: Observer | None) -> None:
+    """Run a job of VTA. first: index of its first instruction. features, written: as execute_job."""
+    features[written == 0] = _UNWRITTEN  # no result may depend on it
+    take = None if observer is None else lambda index, one, tile: observer(first + index, one, tile)
+    execute_vta_job(job, features, take)
+    written[:] = 1
 
 
 def write_inputs(job: AccelProgram, inputs: Mapping[str, Array], features: Array, written: Array) -> None:

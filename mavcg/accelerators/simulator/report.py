@@ -5,9 +5,8 @@ from typing import Any
 
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.datapath import datapath
-from mavcg.accelerators.isa.forms import UNITS
 from mavcg.accelerators.simulator.cycles import SimulatedTime, Span
-from mavcg.accelerators.simulator.timing import work_of
+from mavcg.accelerators.simulator.vta_timing import timing_of
 from mavcg.text.safe_text import xml_text
 
 # Energy in pJ at 45 nm, 0.9 V: Horowitz, "Computing's energy problem", ISSCC 2014, figure 1.1.9: an 8-bit multiply and
@@ -19,6 +18,7 @@ ENERGY_BASIS = (
 )
 _WIDTH, _LEFT, _ROW, _TOP = 1400, 60, 46, 44
 _COLOURS = {"load": "#4477aa", "save": "#66ccee", "conv": "#228833", "pool": "#ccbb44", "misc": "#aa3377"}
+_COLOURS |= {"compute": _COLOURS["conv"], "store": _COLOURS["save"]}
 _TICKS = 8
 
 
@@ -47,10 +47,10 @@ def simulated_json(program: AccelProgram, time: SimulatedTime) -> dict[str, Any]
 
 def energy_mj(program: AccelProgram, time: SimulatedTime) -> float:
     """Return the energy for an image in mJ, estimated as ENERGY_BASIS states."""
-    path = datapath(program.target)
+    path, work_of = datapath(program.target), timing_of(program.target)
     words = 0
     for instruction in program.instructions:
-        work = work_of(instruction, path, program.target)
+        work = work_of(instruction)
         words += work.read_words + work.write_words
     picojoules = program.operations / 2 * MAC_PJ + words * path.word * SRAM_BYTE_PJ + time.ddr_bytes * DRAM_BYTE_PJ
     return picojoules / 1e9
@@ -59,7 +59,7 @@ def energy_mj(program: AccelProgram, time: SimulatedTime) -> float:
 def timeline_svg(program: AccelProgram, time: SimulatedTime) -> str:
     """Return the drawing. Consecutive instructions of a unit that end within the same pixel become one bar."""
     scale = (_WIDTH - _LEFT - 20) / max(1, time.cycles)
-    height = _TOP + _ROW * len(UNITS) + 40
+    height = _TOP + _ROW * len(time.busy) + 40
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="12">',
@@ -67,7 +67,7 @@ def timeline_svg(program: AccelProgram, time: SimulatedTime) -> str:
         f'<text x="{_LEFT}" y="20" font-size="14">{xml_text(program.network)} on {xml_text(program.target.name)}: '
         f"{time.cycles} cycles</text>",
     ]
-    for number, name in enumerate(UNITS):
+    for number, name in enumerate(time.busy):
         y = _TOP + number * _ROW
         lines.append(f'<text x="8" y="{y + 20}">{name}</text>')
         lines.append(f'<line x1="{_LEFT}" y1="{y + 32}" x2="{_WIDTH - 20}" y2="{y + 32}" stroke="#dddddd"/>')
@@ -77,7 +77,7 @@ def timeline_svg(program: AccelProgram, time: SimulatedTime) -> str:
                 f'<rect x="{x:.2f}" y="{y + 6}" width="{width:.2f}" height="26" fill="{_COLOURS[name]}">'
                 f"<title>{_title(program, first, last, count)}</title></rect>"
             )
-    lines += _axis(time.cycles, scale, _TOP + _ROW * len(UNITS))
+    lines += _axis(time.cycles, scale, _TOP + _ROW * len(time.busy))
     return "\n".join([*lines, "</svg>", ""])
 
 
