@@ -31,7 +31,7 @@ def placements(graph: XGraph) -> dict[str, Placement]:
     nodes = graph.by_name()
     within: dict[str, tuple[str, int]] = {}
     for node in graph.nodes:
-        if node.kind != "concat":
+        if node.kind != "concat" or not node.on_accelerator:
             continue
         first = 0
         for name in node.inputs:

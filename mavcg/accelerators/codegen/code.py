@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from mavcg.accelerators.codegen.onchip import OnChipMemory
 from mavcg.accelerators.codegen.parameters import WeightSlice, pack_slice, slice_words
 from mavcg.accelerators.codegen.regions import ChipTile, Region, row_pitch, tile_words
+from mavcg.accelerators.codegen.tokens import with_tokens
 from mavcg.accelerators.image.program import StoredTensor
 from mavcg.accelerators.isa.datapath import Datapath
+from mavcg.accelerators.isa.footprint import accesses
 from mavcg.accelerators.isa.forms import FORMS, VERSION
 from mavcg.accelerators.isa.instruction import AccelInstruction, Origin, check_instruction
 from mavcg.accelerators.xgraph import XGraph, XNode
@@ -67,6 +69,16 @@ class CodeState:
         """Undo the code since a snapshot; packed weights stay."""
         del self.instructions[saved[0] :]
         self.features, self.weights = copy.deepcopy(saved[1]), copy.deepcopy(saved[2])
+
+    def rewind(self) -> None:
+        """Place the next buffer of each memory at its beginning."""
+        self.features.rewind()
+        self.weights.rewind()
+
+    def program_code(self) -> tuple[AccelInstruction, ...]:
+        """Return the code of all segments, with tokens."""
+        codes = (with_tokens(job, [accesses(one, self.path) for one in job]) for job in self.jobs)
+        return tuple(one for code in codes for one in code)
 
     def emit(self, mnemonic: str, values: Mapping[str, int], origin: Origin | None = None) -> None:
         """Append a checked instruction. Raises: MavcgError for a field beyond its limits, naming the node."""

@@ -4,22 +4,23 @@ Tensors are placed by their live ranges over all segments of a program.
 
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.division import Division, divide, host_plan, host_tensor
 from mavcg.accelerators.codegen.fit import emit_fitted
-from mavcg.accelerators.codegen.tokens import with_tokens
+from mavcg.accelerators.codegen.vta_code import VtaCode
 from mavcg.accelerators.concats import placements
 from mavcg.accelerators.groups import FusedGroup
 from mavcg.accelerators.image.host import HostPlan, own_outputs
 from mavcg.accelerators.image.program import AccelProgram, AccelSegment, NodeRadix, StoredTensor
 from mavcg.accelerators.isa.datapath import datapath
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.isa.vta import BLOCK
+from mavcg.accelerators.target import VTA, IsaTarget
 from mavcg.accelerators.xgraph import XGraph, XNode, operations
 from mavcg.errors import MavcgError
-from mavcg.memory.arena import Arena, Lifetime, place_buffers
+from mavcg.memory.arena import Arena, Lifetime, align_size, place_buffers
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,14 @@ class ScheduledSegment:
     segment: AccelSegment
 
 
-def stored_tensors(graph: XGraph, scheduled: Sequence[ScheduledSegment]) -> tuple[dict[str, StoredTensor], Arena]:
+def stored_tensors(
+    graph: XGraph, scheduled: Sequence[ScheduledSegment], alignment: int = 1
+) -> tuple[dict[str, StoredTensor], Arena]:
     """Return the tensors in the features segment by name, and their arena.
 
     A tensor that only its own group reads is not stored, unless a concat contains it. A segment's inputs exist from its
-    first group on, its outputs until the host has read them: between its last group and the next segment.
+    first group on, its outputs until the host has read them: between its last group and the next segment. alignment:
+    pixels begin at multiples of so many bytes.
     """
     by_name, places, readers = graph.by_name(), placements(graph), graph.readers()
     time_of: dict[str, int] = {}
@@ -67,20 +71,34 @@ def stored_tensors(graph: XGraph, scheduled: Sequence[ScheduledSegment]) -> tupl
         ends = [time_of[reader] for reader in readers[name] if reader in time_of]
         end = max([begin, *ends, *(read[n] for n in (name, root) if n in read)])
         first[root], last[root] = min(first.get(root, begin), begin), max(last.get(root, end), end)
-    sizes = {root: _bytes(by_name[root].shape) for root in first}
+    sizes = {root: _bytes(by_name[root].shape, alignment) for root in first}
     arena = place_buffers([Lifetime(root, sizes[root], first[root], last[root]) for root in first])
     tensors = {}
     for name in kept:
         node, placement = by_name[name], places[name]
         offset = arena.offsets[placement.root] + placement.first
         tensors[name] = StoredTensor(
-            name, node.shape[1], node.shape[2], node.channels, node.radix or 0, offset, placement.stride
+            name,
+            node.shape[1],
+            node.shape[2],
+            node.channels,
+            node.radix or 0,
+            offset,
+            align_size(placement.stride, alignment),
         )
     return tensors, arena
 
 
-def _bytes(shape: tuple[int, ...]) -> int:
-    return shape[1] * shape[2] * shape[3]
+def _bytes(shape: tuple[int, ...], alignment: int) -> int:
+    return shape[1] * shape[2] * align_size(shape[3], alignment)
+
+
+def _alignment(target: IsaTarget) -> int:
+    return BLOCK if target.isa == VTA else 1
+
+
+def _new_code(graph: XGraph, target: IsaTarget, tensors: Mapping[str, StoredTensor]) -> CodeState | VtaCode:
+    return (VtaCode if target.isa == VTA else CodeState)(graph, datapath(target), tensors)
 
 
 def generate(
@@ -99,8 +117,8 @@ def generate(
         ScheduledSegment([group.nodes for group in own], segment)
         for own, segment in zip(by_segment, division.segments, strict=True)
     ]
-    tensors, arena = stored_tensors(graph, scheduled)
-    code = CodeState(graph, datapath(target), tensors)
+    tensors, arena = stored_tensors(graph, scheduled, _alignment(target))
+    code = _new_code(graph, target, tensors)
     fitted = list[FusedGroup]()
     for own in by_segment:
         code.begin_job()
@@ -118,13 +136,15 @@ def generate(
     return program, tuple(fitted)
 
 
-def _program(code: CodeState, target: IsaTarget, arena: Arena, segments: tuple[AccelSegment, ...]) -> AccelProgram:
+def _program(
+    code: CodeState | VtaCode, target: IsaTarget, arena: Arena, segments: tuple[AccelSegment, ...]
+) -> AccelProgram:
     """Return the program of emitted code, without the host's plan."""
     graph = code.graph
     return AccelProgram(
         network=graph.name,
         target=target,
-        instructions=tuple(one for job in code.jobs for one in with_tokens(job, code.path)),
+        instructions=code.program_code(),
         parameters=bytes(code.parameters),
         feature_bytes=arena.bytes,
         nodes=tuple(node.name for node in graph.nodes),
@@ -154,8 +174,8 @@ def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple
     ]
     total = sum(operations(graph, by_name[name]) for name in group.nodes)
     segment = AccelSegment(group.nodes, tuple(inputs), tuple(outputs), total)
-    tensors, arena = stored_tensors(graph, [ScheduledSegment([group.nodes], segment)])
-    code = CodeState(graph, datapath(target), tensors)
+    tensors, arena = stored_tensors(graph, [ScheduledSegment([group.nodes], segment)], _alignment(target))
+    code = _new_code(graph, target, tensors)
     code.begin_job()
     tile = emit_fitted(code, group.nodes, tensors, group.tile)
     code.end_job()

@@ -13,7 +13,7 @@ from mavcg.accelerators.codegen.node_code import (
     emit_reorganise,
 )
 from mavcg.accelerators.codegen.parameters import WeightSlice, is_depthwise, read_channels
-from mavcg.accelerators.codegen.regions import ChipTile, Region, needed_region, needed_regions
+from mavcg.accelerators.codegen.regions import ChipTile, Region, group_passes, needed_region
 from mavcg.accelerators.concats import copied_parts
 from mavcg.accelerators.groups import ORDERS, GroupTile
 from mavcg.accelerators.isa.datapath import SUM_WORDS, blocks
@@ -73,31 +73,11 @@ class GroupCode:
 
     def passes(self) -> Sequence[tuple[Mapping[str, Region], Mapping[str, Region]]]:
         """Return, for each tile, the regions of all tensors and the regions of the written tensors."""
-        outer = [n for n in self.nodes if n.name in self.stored]
-        height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
-        rows, columns = (height, width) if self.tile.whole else (self.tile.rows, self.tile.columns)
         passes = []
-        for top in range(0, height, rows):
-            for left in range(0, width, columns):
-                ends = (min(height, top + rows), min(width, left + columns))
-                written = {}
-                for node in outer:
-                    tops = [-(-node.shape[1] * at // height) for at in (top, ends[0])]
-                    lefts = [-(-node.shape[2] * at // width) for at in (left, ends[1])]
-                    if tops[0] < tops[1] and lefts[0] < lefts[1]:
-                        written[node.name] = Region(*tops, *lefts)
-                if not written:
-                    continue
-                regions = needed_regions(self.nodes, written, self.code.by_name)
-                # A concat's inputs in this group are read back from the features segment: save all regions needed.
-                saved = {
-                    name: regions[name]
-                    for name in self.stored
-                    if name in regions and (name in written or name in self.joined_here)
-                }
-                for name in self.joined_here & saved.keys():
-                    written[name] = saved[name]
-                passes.append((regions, written))
+        for regions, written in group_passes(self.nodes, self.stored, self.tile, self.code.by_name):
+            # A concat's inputs in this group are read back from the features segment: save all regions needed.
+            read_back = self.joined_here & self.stored & regions.keys()
+            passes.append((regions, {**written, **{name: regions[name] for name in read_back}}))
         return passes
 
     def _prefetch_weights(self) -> None:

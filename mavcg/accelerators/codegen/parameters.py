@@ -53,7 +53,7 @@ def pack_slice(
     """
     count = blocks(part.end - part.first, path.oc_lanes)
     padded = count * path.oc_lanes
-    weights = _dense_weights(node, parameters.weights, in_ch, part)
+    weights = dense_weights(node, parameters.weights, in_ch, part)
     out, taps = weights.shape[0], weights.shape[1] * weights.shape[2]
     if is_depthwise(node, in_ch):
         lanes = np.zeros((padded, 1, blocks(taps, path.word) * path.word), np.int8)
@@ -65,19 +65,20 @@ def pack_slice(
     entries = np.zeros((padded, ENTRY_BYTES), np.int8)
     bias = np.ascontiguousarray(parameters.bias[part.first : part.end].astype("<i4"))
     entries[:out, :4] = bias.view(np.int8).reshape(-1, 4)
-    entries[:out, 4] = _shifts(node, in_radix)[part.first : part.end]
+    entries[:out, 4] = result_shifts(node, in_radix)[part.first : part.end]
     block = np.zeros((count, path.entry_words * path.weight_word), np.int8)
     block[:, : ENTRY_BYTES * path.oc_lanes] = entries.reshape(count, -1)
     return np.concatenate([block, words.reshape(count, -1)], axis=1).tobytes()
 
 
-def _shifts(node: XNode, in_radix: int) -> Array:
+def result_shifts(node: XNode, in_radix: int) -> Array:
+    """Return the shift of each output channel's sums, int8."""
     assert node.radix is not None
     shifts = np.asarray(node.weight_radix, np.int64) + in_radix - node.radix
     return np.broadcast_to(shifts, (node.channels,)).astype(np.int8)
 
 
-def _dense_weights(node: XNode, weights: Array, in_ch: int, part: WeightSlice) -> Array:
+def dense_weights(node: XNode, weights: Array, in_ch: int, part: WeightSlice) -> Array:
     """Return the weights [out, k_h, k_w, in] of a slice, with 0 for input channels that a group does not read."""
     own = weights[part.first : part.end]
     groups = in_ch if node.kind == "depthwise" else node.groups

@@ -4,10 +4,11 @@ A tile has its addresses, and its rows are distributed over the banks.
 
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mavcg.accelerators.groups import GroupTile
 from mavcg.accelerators.isa.datapath import Datapath, blocks
 from mavcg.accelerators.simulator.timing import bank_conflict
 from mavcg.accelerators.xgraph import XNode, touched_range
@@ -84,6 +85,29 @@ def needed_regions(
         for name in node.inputs:
             regions[name] = needed_region(node, regions[node.name], by_name[name]).hull(regions.get(name))
     return regions
+
+
+def group_passes(
+    nodes: Sequence[XNode], stored: Collection[str], tile: GroupTile, by_name: Mapping[str, XNode]
+) -> Iterator[tuple[dict[str, Region], dict[str, Region]]]:
+    """Yield, for each tile of a group, the regions of all tensors and the regions of the written tensors.
+
+    nodes: the group, in order. stored: names of the tensors that are written.
+    """
+    outer = [node for node in nodes if node.name in stored]
+    height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
+    rows, columns = (height, width) if tile.whole else (tile.rows, tile.columns)
+    for top in range(0, height, rows):
+        for left in range(0, width, columns):
+            ends = (min(height, top + rows), min(width, left + columns))
+            written = {}
+            for node in outer:
+                tops = [-(-node.shape[1] * at // height) for at in (top, ends[0])]
+                lefts = [-(-node.shape[2] * at // width) for at in (left, ends[1])]
+                if tops[0] < tops[1] and lefts[0] < lefts[1]:
+                    written[node.name] = Region(*tops, *lefts)
+            if written:
+                yield needed_regions(nodes, written, by_name), written
 
 
 def parts_of(length: int, count: int) -> list[tuple[int, int]]:

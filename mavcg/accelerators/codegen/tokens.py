@@ -6,12 +6,10 @@ one. So the k-th token that a unit gives to another unit is the k-th that the ot
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from mavcg.accelerators.isa.datapath import Datapath
-from mavcg.accelerators.isa.footprint import DDR_PARAMETERS, AccessedRange, accesses
-from mavcg.accelerators.isa.forms import UNITS
+from mavcg.accelerators.isa.footprint import DDR_PARAMETERS, AccessedRange
 from mavcg.accelerators.isa.instruction import AccelInstruction
 
 
@@ -59,19 +57,23 @@ class _Ranges:
         return earlier
 
 
-def with_tokens(instructions: Sequence[AccelInstruction], path: Datapath) -> tuple[AccelInstruction, ...]:
+def with_tokens(
+    instructions: Sequence[AccelInstruction], accessed: Sequence[Iterable[AccessedRange]]
+) -> tuple[AccelInstruction, ...]:
     """Return the instructions with `wait` and `signal` set so that all dependences are kept.
 
-    The last instruction (misc.end) waits for all others.
+    The last instruction (misc.end) waits for all others. accessed: for each instruction, the ranges that it reads and
+    writes.
     """
+    units = range(len(instructions[0].form.units)) if instructions else range(0)
     memories: dict[str, _Ranges] = {}
     # waited[unit][other]: the latest instruction of `other` that `unit` has waited for.
-    waited = [[-1] * len(UNITS) for _ in UNITS]
-    last = [-1] * len(UNITS)
+    waited = [[-1] * len(units) for _ in units]
+    last = [-1] * len(units)
     waits, signals = [0] * len(instructions), [0] * len(instructions)
     for index, instruction in enumerate(instructions):
-        needs = [-1] * len(UNITS)
-        for access in accesses(instruction, path):
+        needs = [-1] * len(units)
+        for access in accessed[index]:
             if access.memory == DDR_PARAMETERS:  # no instruction writes the parameters
                 continue
             ranges = memories.setdefault(access.memory, _Ranges())

@@ -7,7 +7,7 @@ from typing import Any
 from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.forms import BY_NUMBERS, FORMS, InstructionForm
 from mavcg.accelerators.simulator.timing import BEAT_BYTES
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.target import OWN, IsaTarget
 from mavcg.errors import MavcgError
 
 TOP = "mavcg_core"  # the Verilog module
@@ -49,6 +49,8 @@ class RtlSizes:
 def rtl_sizes(target: IsaTarget) -> RtlSizes:
     """Return the sizes of a target's core. Raises: MavcgError for a target that the hardware is not made for."""
     path = datapath(target)
+    if target.isa != OWN:
+        raise _refusal(target, f"isa = {target.isa}", "the hardware executes mavcg's own instructions")
     if path.oc_lanes != path.word:
         raise _refusal(
             target,
