@@ -10,6 +10,6 @@ Where the next thing goes:
 
 - Step of the compiler: a function of an XGraph or a program, called in build.py (docs/accelerators.md).
 - Accelerator: a file, no code: profiles/isa_targets for the compiler, profiles/accelerators for the planner
-  (docs/add-an-accelerator.md).
+  (docs/add-an-accelerator.md). Another instruction set, as vta: forms in isa/, a core in simulator/, code in codegen/.
 - Network with seeded weights, known by its name: networks.py.
 """

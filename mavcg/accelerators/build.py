@@ -9,6 +9,7 @@ from typing import Any
 
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
+from mavcg.accelerators.codegen.vta_nodes import with_vta_nodes
 from mavcg.accelerators.costs.providers import CostRequest, group_costs
 from mavcg.accelerators.fusion.plan import SEARCHES
 from mavcg.accelerators.group_search import TileComparison, choose_groups
@@ -21,7 +22,7 @@ from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.quantise import quantise
 from mavcg.accelerators.simulator.cycles import SimulatedTime, simulate
 from mavcg.accelerators.simulator.report import energy_mj
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.target import VTA, IsaTarget
 from mavcg.accelerators.xgraph import XGraph, accelerator_share
 from mavcg.errors import MavcgError
 
@@ -91,6 +92,8 @@ def build_program(request: ProgramRequest, progress: Progress) -> BuiltProgram:
     with stages.stage("quantise"):
         images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
         graph = quantise(real, images, target.rounding, request.granularity, progress).graph
+        if target.isa == VTA:
+            graph = with_vta_nodes(graph, target)
         graph = assign_operations(graph, target)
     if not divide(graph).accelerator:
         raise MavcgError(

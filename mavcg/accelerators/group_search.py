@@ -15,7 +15,7 @@ from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.fusion.tiling import paper_tile
 from mavcg.accelerators.groups import FusedGroup, GroupTooLarge
 from mavcg.accelerators.simulator.cycles import simulate
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.target import VTA, IsaTarget
 from mavcg.accelerators.xgraph import XGraph, XNode
 
 MOST_ROUNDS = 24  # maximum searches with learned costs; after each, the costs of the chosen groups are made exact
@@ -95,7 +95,9 @@ def compare_tiles(
     progress: Callable[[str], None],
     objective: Objective = "time",
 ) -> ChosenGroups:
-    """Simulate each group with the paper's tile too, and keep the cheaper tile."""
+    """Simulate each group with the paper's tile too, and keep the cheaper tile; for VTA, which has none, keep all."""
+    if target.isa == VTA:
+        return chosen
     facts, groups = GraphFacts(graph), list[FusedGroup]()
     compared: dict[object, tuple[int, int, FusedGroup] | None] = {}
     comparisons = []

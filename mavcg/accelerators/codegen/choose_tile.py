@@ -10,10 +10,11 @@ from mavcg.accelerators.codegen.estimate import EstimatedGroup, alike_passes, di
 from mavcg.accelerators.codegen.generate import generate_group
 from mavcg.accelerators.codegen.group_code import GroupCode
 from mavcg.accelerators.codegen.objective import Objective, simulated_cost
+from mavcg.accelerators.codegen.vta_tiles import least_vta_tile, ranked_vta_tiles
 from mavcg.accelerators.groups import ORDERS, FusedGroup, GroupTile
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.datapath import Datapath, blocks, datapath
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.target import VTA, IsaTarget
 from mavcg.accelerators.xgraph import CONVOLUTIONS, XGraph, XNode
 from mavcg.errors import MavcgError
 
@@ -35,7 +36,8 @@ def tiled_group(
     simulation. objective: what costs count.
     Raises: MavcgError if no tile fits.
     """
-    group = FusedGroup(tuple(nodes), template, _least(graph, nodes))
+    least = _least(graph, nodes)
+    group = FusedGroup(tuple(nodes), template, least_vta_tile(least) if target.isa == VTA else least)
     cost_of = partial(simulated_cost, objective=objective) if cost_of is None else cost_of
     tried: list[FusedGroup] = []
     wrong: MavcgError | None = None
@@ -71,6 +73,8 @@ def ranked_tiles(
         or not readers[node.name]
         or any(reader not in chosen for reader in readers[node.name])
     )
+    if target.isa == VTA:
+        return ranked_vta_tiles(graph, nodes, stored, target)
     shape = EstimatedGroup(members, clusters_of(members, by_name), stored, by_name)
     code = CodeState(graph, path, {})
     most_in, rated = _most_in(by_name, members), []

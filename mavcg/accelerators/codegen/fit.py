@@ -2,32 +2,42 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mavcg.accelerators.codegen.clusters import channel_step
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.group_code import GroupCode
 from mavcg.accelerators.codegen.onchip import DoesNotFitError
+from mavcg.accelerators.codegen.vta_code import VtaCode
+from mavcg.accelerators.codegen.vta_group import VtaGroupCode
+from mavcg.accelerators.codegen.vta_tiles import smaller_vta_tile
 from mavcg.accelerators.groups import GroupTile, GroupTooLarge
 
 
-def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], tile: GroupTile) -> GroupTile:
+def emit_fitted(code: CodeState | VtaCode, names: Sequence[str], stored: Iterable[str], tile: GroupTile) -> GroupTile:
     """Emit a group, and return the tile that it was emitted with.
 
     names: nodes of the group. stored: tensors in the features segment. tile: first choice.
     Raises: GroupTooLarge naming the group, if not even the smallest tile fits.
     """
-    saved, given, stored, rewound = code.snapshot(), tile, frozenset(stored), False
+    given, stored, rewound = tile, frozenset(stored), False
+    saved: Any = code.snapshot()
     while True:
         try:
-            GroupCode(code, names, stored, tile).emit()
+            if isinstance(code, VtaCode):
+                VtaGroupCode(code, names, stored, tile).emit()
+            else:
+                GroupCode(code, names, stored, tile).emit()
             return tile
         except DoesNotFitError as error:
             code.restore(saved)
-            smaller = _smaller(code, tile, error.memory, names)
+            if isinstance(code, VtaCode):
+                smaller = smaller_vta_tile(tile, error.memory, _most_inputs(code, names))
+            else:
+                smaller = _smaller(code, tile, error.memory, names)
             if smaller is None and not rewound:
                 # A small buffer in the middle leaves no room for one of half the memory: once more from the beginning.
-                code.features.rewind()
-                code.weights.rewind()
+                code.rewind()
                 saved, smaller, rewound = code.snapshot(), given, True
             if smaller is None:
                 shown = ", ".join(names[:4]) + (", .." if len(names) > 4 else "")
@@ -67,8 +77,11 @@ def _smaller(code: CodeState, tile: GroupTile, memory: str, names: Sequence[str]
 
 
 def _fewer_inputs(code: CodeState, tile: GroupTile, names: Sequence[str]) -> GroupTile | None:
-    most = max(code.by_name[source].channels for name in names for source in code.by_name[name].inputs)
-    channels = min(tile.in_ch, most)
+    channels = min(tile.in_ch, _most_inputs(code, names))
     if channels <= code.path.word:
         return None
     return replace(tile, in_ch=max(code.path.word, channels // 2 // code.path.word * code.path.word))
+
+
+def _most_inputs(code: CodeState | VtaCode, names: Sequence[str]) -> int:
+    return max(code.by_name[source].channels for name in names for source in code.by_name[name].inputs)

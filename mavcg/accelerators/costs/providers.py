@@ -11,7 +11,7 @@ from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
 from mavcg.accelerators.costs.learned import LearnedGroupCosts
 from mavcg.accelerators.fusion.costs import GroupCosts, ModelledGroupCosts
 from mavcg.accelerators.host.runtime import DeviceDriver
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.target import VTA, IsaTarget
 from mavcg.errors import MavcgError
 
 PROVIDERS = ("model", "simulated", "learned", "device")
@@ -46,6 +46,8 @@ def group_costs(request: CostRequest, target: IsaTarget) -> Iterator[GroupCosts]
         raise MavcgError(
             f"--objective {request.objective}: --costs {request.provider} knows times only; give --costs simulated"
         )
+    if request.provider == "device" and target.isa == VTA:
+        raise MavcgError(f"--costs device: drives mavcg's own accelerators, not {target.name}; give --costs simulated")
     if request.provider == "model":
         if request.file is not None:
             raise MavcgError(f"--cost-db {request.file}: modelled costs are not stored; give --costs simulated")

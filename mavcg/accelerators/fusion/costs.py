@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mavcg.accelerators.codegen.vta_nodes import is_refused_group
 from mavcg.accelerators.fusion.group_shape import GraphFacts, GroupShape, group_shape
 from mavcg.accelerators.fusion.tiling import best_tile, paper_tile, whole_tile
 from mavcg.accelerators.fusion.work import GroupWork
 from mavcg.accelerators.groups import GroupTile
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.target import VTA, IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 
 MOST_TILED = 3  # up to this many nodes, tiles are searched even if the group fits on chip whole
@@ -59,6 +60,8 @@ class ModelledGroupCosts:
         """Return the tile and the work of a group; None if it does not fit on chip."""
         if self._facts is None or self._facts.graph is not graph:
             self._facts = GraphFacts(graph)
+        if self.target.isa == VTA and is_refused_group(graph, nodes):
+            return None
         shape = group_shape(self._facts, nodes)
         if len(nodes) == 1 and shape.nodes[0].kind == "concat":
             return self._concat(self._facts, shape)

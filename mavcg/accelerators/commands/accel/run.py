@@ -67,6 +67,7 @@ def run_program(options: AccelRunOptions) -> None:
         raise MavcgError(f"--seed {options.seed}: {fault}")
     from mavcg.accelerators.host.runtime import missing_part
     from mavcg.accelerators.image.elf_file import read_elf
+    from mavcg.accelerators.target import VTA
     from mavcg.console.arrays import summary_of, write_arrays
 
     image = read_elf(options.program)
@@ -81,6 +82,11 @@ def run_program(options: AccelRunOptions) -> None:
         )
     beside = bool(image.cpu_nodes) or not {output.tensor for output in image.host.outputs} <= set(image.outputs)
     whole = options.driver is not None or (beside and not part)
+    if whole and image.target.isa == VTA:
+        raise MavcgError(
+            f"{options.program}: the host side in C drives mavcg's own accelerators; give --accelerator for the "
+            "tensors that leave VTA"
+        )
     if image.cpu_nodes and part:
         note(f"{part}: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
     shown = (
