@@ -21,11 +21,9 @@ from mavcg.graph.counts import Count, Dimension, value_at
 from mavcg.passes.graph.resize_tables import follows_rule, has_rule
 
 _INDEX_ATTRS = ("lengths", "strides", "offsets")  # of flat_index, which follow from the shape that is indexed
-_COPIES = (
-    "broadcast_to",
-    "reshape",
-    "slice",
-)  # operators that are not in the graph at lengths without a use for them
+# Operators that are not in the graph at lengths without a use for them: copies, and a resize with its transposes.
+_COPIES = ("broadcast_to", "reshape", "slice")
+_OF_RESIZES = ("transpose", "resample")
 
 
 @dataclass(frozen=True)
@@ -48,13 +46,20 @@ class GraphComparison:
         most = self.most
         names = {name: name for name in most.inputs}  # of tensors in the graph that is compared
         nodes = dict[str, Node]()
+        resizes = {node.origin for node in most.nodes if node.op == "resample"}
         others = iter(graph.nodes)
         b = next(others, None)
         for a in most.nodes:
             same = b is not None and a.op == b.op and self._same_inputs(a, b, names, graph, lengths)
+            missing = a.op in _COPIES and (1 in lengths.values() or a.op == "slice")
+            missing |= a.op in _OF_RESIZES and a.origin in resizes
+            if same and b is not None and (missing or a.op in _COPIES):
+                same = a.origin == b.origin  # not the next node, which reads the same where this one copies all
             if same and b is not None and a.op == "reshape":
                 same = len(a.attr("shape")) == len(b.attr("shape"))
-            if not same and a.op in _COPIES and (1 in lengths.values() or a.op == "slice") and a.inputs[0] in names:
+            if same and b is not None and a.op == "resample":
+                same = a.attr("axis") == b.attr("axis")
+            if not same and missing and a.inputs[0] in names:
                 names[a.output] = names[a.inputs[0]]
                 continue
             if b is None or not same:
@@ -66,7 +71,8 @@ class GraphComparison:
                 raise self.refusal(a, f"has other attributes at {self._at(lengths)}: {_changes(a, b)}")
             b = next(others, None)
         ends = [names.get(name, name) for name in most.outputs]
-        if b is not None or ends != list(graph.outputs) or most.inputs != graph.inputs:
+        copied = _copied_outputs(graph, [] if b is None else [b, *others])
+        if copied is None or ends != [copied.get(name, name) for name in graph.outputs] or most.inputs != graph.inputs:
             raise MavcgError(
                 f"the {dimensions_text(self.dimensions)}: the model has {len(most.nodes)} operators at the longest, "
                 f"and {len(graph.nodes)} at {self._at(lengths)}; {remedy_text(self.dimensions)}"
@@ -82,7 +88,7 @@ class GraphComparison:
         """Raise MavcgError for a copy that a sample does not have, and that would change the shape there."""
         for sample in samples:
             for node in self.most.nodes:
-                if node.outputs[0] not in sample.nodes:
+                if node.outputs[0] not in sample.nodes and node.op != "transpose":  # which is undone after a resize
                     shapes = [
                         tuple(value_at(axis, sample.lengths) for axis in axes[name])
                         for name in (node.inputs[0], node.output)
@@ -153,6 +159,21 @@ class GraphComparison:
             f"node '{node.origin or node.outputs[0]}' ({node.op}): the {dimensions_text(self.dimensions)} does more "
             f"than set lengths: it {reason}; {remedy_text(self.dimensions)}"
         )
+
+
+def _copied_outputs(graph: Graph, rest: Sequence[Node]) -> Mapping[str, str] | None:
+    """Return what the nodes at a graph's end copy to its outputs, by output; None if one of them does more than that.
+
+    Where a slice is all of its input at a length, the input's copy is the output.
+    """
+    copied = {}
+    for node in rest:
+        if node.op != "reshape" or node.output not in graph.outputs:
+            return None
+        if graph.types[node.output] != graph.types[node.inputs[0]]:
+            return None
+        copied[node.output] = node.inputs[0]
+    return copied
 
 
 def in_order(graph: Graph, like: Graph, dimensions: Sequence[Dimension]) -> Graph:

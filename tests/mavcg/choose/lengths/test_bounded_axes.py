@@ -16,7 +16,7 @@ from mavcg.graph.counts import Dimension
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import save_model  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import lowered_for_lengths, results_of_lengths  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_same, lowered_for_lengths, results_of_lengths  # noqa: E402
 
 LENGTHS = (1, 2, 3, 15, 16, 33, 40)
 OWN = (3, 16, 33)  # of which there are kernels of their own
@@ -127,3 +127,22 @@ def test_a_length_of_nothing(tmp_path: Path, op: str) -> None:
             lowered_for_lengths(tmp_path / "m.onnx", {"x": (2, "n")}, dimension)
     else:
         lowered_for_lengths(tmp_path / "m.onnx", {"x": (2, "n")}, dimension)
+
+
+def test_slices_that_are_all_of_the_shortest_length(tmp_path: Path) -> None:
+    """The first and the last elements, of the input, and of a result that is an output too."""
+    make = onnx.helper.make_node
+    nodes = [
+        make("Slice", ["x", "last", "end", "axis"], ["y"]),
+        make("Slice", ["x", "first", "second", "axis"], ["z"]),
+        make("Neg", ["x"], ["negative"]),
+        make("Slice", ["negative", "first", "second", "axis"], ["a"]),
+        make("Split", ["a", "parts"], ["b", "c"], axis=2),
+    ]
+    numbers = {"last": [-1], "end": [2**31 - 1], "axis": [1], "first": [0], "second": [1], "parts": [1, 3]}
+    constants = {name: np.array(value) for name, value in numbers.items()}
+    x_info = onnx.helper.make_tensor_value_info("x", 1, (2, "n", 4))
+    save_model(tmp_path / "m.onnx", nodes, [x_info], list(map(_output, ["y", "z", "negative", "b", "c"])), constants)
+    rng = np.random.default_rng(0)
+    inputs = {n: {"x": rng.standard_normal((2, n, 4)).astype(np.float32)} for n in (1, 2, 7)}
+    assert_same(tmp_path / "m.onnx", {"x": (2, "n", 4)}, Dimension("n", 1, 7), inputs, (7,))

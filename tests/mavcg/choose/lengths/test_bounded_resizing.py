@@ -92,6 +92,20 @@ def test_atrous_pyramids(tmp_path: Path, rule: str) -> None:
     assert_images(tmp_path, net, SMALL, LENGTHS[:4], LENGTHS[1:3])
 
 
+def test_a_resize_that_changes_nothing_at_some_lengths(tmp_path: Path) -> None:
+    """An image of one pixel already is as large as its mean, so the model has no resize there."""
+
+    def write(net: Images) -> None:
+        net.conv(4, 1, 1)
+        before = net.last
+        net.add("GlobalAveragePool", before)
+        to_the_size_of(net, before, mode="linear")
+        net.add("Add", before, net.last)
+
+    net = images(write, 1, 3, None, 1)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 1, 20), (1, 2, 20), (20,))
+
+
 @pytest.mark.long
 def test_a_fixed_size(tmp_path: Path) -> None:
     """Images of any height and width become those of one."""
