@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -46,6 +46,7 @@ class _Network:
     shapes: Mapping[str, _Shape] = field(default_factory=dict)
     throughput: Frames | None = None
     precision: str = "fp32"
+    samples: Annotated[str, Meta(min_length=1, description="a path")] | None = None
     weights: str = ""
     partitions: str | tuple[str, ...] = ""
     schedule: Annotated[str | tuple[str, ...], Meta(description="a schedule", examples=[_SCHEDULE])] | None = None
@@ -75,7 +76,8 @@ class NetworkEntry:
     partitions after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
     schedule_place, shapes_place: locations of these keys, for messages. bounds: shapes with a bounded dimension, those
     of whose longest lengths are in shapes. weights: type of STORED_TYPES in which weights lie in memory; "": their own.
-    periodic: its jobs, or None; all networks of an application have some, or none has.
+    periodic: its jobs, or None; all networks of an application have some, or none has. samples: folder of calibration
+    inputs by which it is converted to 8 bits, or None. quantised: what its documents say of that, once it is done.
     """
 
     name: str
@@ -91,6 +93,8 @@ class NetworkEntry:
     bounds: BoundedShapes | None = None
     weights: str = ""
     periodic: Periodic | None = None
+    samples: Path | None = None
+    quantised: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,8 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         raise fault("precision", f"{value_text(entry.precision)} is not known", f"give one of {', '.join(PRECISIONS)}")
     if entry.weights not in ("", *STORED_TYPES):
         raise fault("weights", f"{value_text(entry.weights)} is not known", f"give {' or '.join(STORED_TYPES)}")
+    if entry.samples is not None and entry.precision != "int8":
+        raise fault("samples", "is there without precision", 'give precision = "int8", which converts the network')
     parts = entry.partitions
     if isinstance(parts, str) and parts and (not (match := _AUTO.fullmatch(parts)) or match[1] in ("0", "1")):
         wrong = f"{value_text(parts)} is no number of partitions"
@@ -183,6 +189,10 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
     texts = {name: s if isinstance(s, str) else "x".join(map(str, s)) for name, s in entry.shapes.items()}
     lengths = {name: lengths_of(text) for name, text in texts.items()}
     bounds = checked_bounds(lengths, f"{shapes_place}: {' '.join(f'{name}={text}' for name, text in texts.items())}")
+    if entry.samples is not None and bounds:
+        raise fault(
+            "samples", f"calibrate one length, and {bounds} has a bounded dimension", "give each axis one length"
+        )
     return NetworkEntry(
         entry.name,
         file,
@@ -196,6 +206,7 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         shapes_place,
         bounds,
         entry.weights,
+        samples=None if entry.samples is None else locations.path.parent / entry.samples,
     )
 
 

@@ -40,20 +40,21 @@ def check_buildable(file: ApplicationFile) -> None:
 
 
 def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
-    """Check that a network has the precision in app.toml, to which a build converts only from fp32 to fp16.
+    """Check that a network has the precision in app.toml, to which a build converts from fp32.
 
-    graph: optimised. int8: every convolution and matrix product with constant weights must be 8-bit. fp16: some data
+    graph: optimised. int8: every convolution and matrix product with constant weights must be 8-bit, unless samples
+    converted the network. fp16: some data
     must be f16, of the file or by arithmetic_of. fp32, the default, accepts any file. Raises: MavcgError naming the
     node and the remedy.
     """
-    if entry.precision == "int8":
+    if entry.precision == "int8" and not entry.quantised:
         for node in graph.nodes:
             if node.op in ("conv2d", "primitive_conv2d", "matmul") and node.inputs[1] in graph.constants:
                 raise MavcgError(
                     f"{location}: precision = 'int8': node '{node.origin or node.output}' of {entry.file.name} is "
-                    f"computed in {graph.types[node.inputs[0]].dtype}: a build does not quantize; give a file in 8 "
-                    "bits (ONNX: mavcg quantise, with --max-error as large as all layers need; TFLite: a converter "
-                    "with representative_dataset), or leave precision out"
+                    f"computed in {graph.types[node.inputs[0]].dtype}; give samples, a folder of inputs, or a file "
+                    "in 8 bits (ONNX: mavcg quantise, with --max-error as large as all layers need; TFLite: a "
+                    "converter with representative_dataset), or leave precision out"
                 )
     if entry.precision == "fp16" and not any(kind.dtype == "f16" for kind in graph.types.values()):
         raise MavcgError(

@@ -47,10 +47,13 @@ def stored_weights_json(network: Plan) -> dict[str, Any] | None:
 
 
 def conversion_json(network: Plan) -> dict[str, Any] | None:
-    """Return what a network's document says of its conversion to f16; None for one that is built as its file has it.
+    """Return what a network's document says of its conversion; None for one that is built as its file has it.
 
-    precision: f16. layers: number of layers in it, and of all with floats. measured_error: of the largest output.
+    precision: f16 or int8. layers: number of layers in it, and of all with floats. measured_error: for f16, of the
+    largest output on random inputs; for int8, of the outputs on the samples, as root mean squares.
     """
+    if quantised := network.precision.get("quantised"):
+        return dict(quantised)
     if not is_converted(network):
         return None
     dtypes = list(layer_precisions(network).values())

@@ -155,7 +155,8 @@ def _prepare(
         own = replace(own, depth_first=OFF)
     try:
         made = plan_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
-        made = replace(made, precision={**made.precision, "converted": own.precision})
+        quantised = {} if entry.quantised is None else {"quantised": entry.quantised}
+        made = replace(made, precision={**made.precision, "converted": own.precision, **quantised})
         without_counts(without_states(made.graph, NO_STATES), NO_COUNTS)
         return made
     except ArenaTooLargeError:

@@ -90,9 +90,11 @@ def _stored_words(stored: Mapping[str, Any]) -> str:
 
 
 def _conversion_words(conversion: Mapping[str, Any]) -> str:
-    """Return a clause on a network that was converted to half precision. conversion: of conversion_json."""
+    """Return a clause on a network that was converted to f16 or to 8 bits. conversion: of conversion_json."""
     precision, error = conversion["precision"], conversion["measured_error"]
     words = f"{conversion['layers']} of {conversion['layers_of_floats']} layers in {precision}"
+    if precision == "int8":
+        return f"{words}; error {error:.2g} on {conversion['samples']} samples, as root mean squares"
     return words if error is None else f"{words}; error {error:.2g} of the largest output"
 
 

@@ -36,7 +36,7 @@ def read_application(
         graph = without_states(import_model(entry.file, entry.shapes), f"{file.path}: line {entry.line}: {NO_STATES}")
         graph = without_counts(graph, f"{file.path}: line {entry.line}: {NO_COUNTS}")
         graphs.append(order_nodes(optimise(graph)).graph)
-        cnns.append(network_of(graphs[-1], entry.name, entry.precision))
+        cnns.append(network_of(graphs[-1], entry.name, "fp32" if entry.quantised else entry.precision))
     # Partitions are first made without times, so that wrong names are reported before the slow predictions.
     unbalanced = [
         p for entry, cnn in zip(file.networks, cnns, strict=True) for p in _partitions(file, entry, cnn, {}, board)

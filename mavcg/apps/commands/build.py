@@ -78,6 +78,7 @@ def run_build(options: AppBuildOptions) -> None:
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.library import build_application
     from mavcg.apps.library_report import application_json, show_application
+    from mavcg.apps.quantised_networks import quantised_files
     from mavcg.console.resource_limits import build_limits, enforce_limits
     from mavcg.console.shared_options import names_of_option
     from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_threads
@@ -99,8 +100,11 @@ def run_build(options: AppBuildOptions) -> None:
         SelectionOptions(options.strategy),
     )
     limits = build_limits(options.max_seconds, options.max_memory, max((n.file for n in described.networks), key=_size))
-    with enforce_limits(limits, str(options.file)) as progress:
-        result = build_application(described, replace(request, strip=options.strip), progress)
+    with (
+        enforce_limits(limits, str(options.file)) as progress,
+        quantised_files(described, request.target.arch, progress) as converted,
+    ):
+        result = build_application(converted, replace(request, strip=options.strip), progress)
     if options.as_json:
         print_json(application_json(result))
         return

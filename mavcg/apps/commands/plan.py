@@ -83,6 +83,7 @@ def run_plan(options: AppPlanOptions) -> None:
     from mavcg.apps.measured_front import check_measurable, measure_front, measured_json
     from mavcg.apps.models import read_application
     from mavcg.apps.plan import plan_application, plan_json
+    from mavcg.apps.quantised_networks import quantised_files
     from mavcg.apps.search import GeneticLimits
     from mavcg.apps.service.modelled import MARGIN, modelled_tasks
     from mavcg.apps.service.service_report import service_json, show_service
@@ -113,21 +114,21 @@ def run_plan(options: AppPlanOptions) -> None:
         SelectionOptions(options.strategy),
     )
     measured: Sequence[MeasuredPoint] = ()
-    with Progress(lines=options.measure) as progress:
+    with Progress(lines=options.measure) as progress, quantised_files(described, request.target.arch, progress) as own:
         app, times, constraints = read_application(
-            described, board_of(options.board), options.jobs or default_workers(), progress
+            own, board_of(options.board), options.jobs or default_workers(), progress
         )
         limits = GeneticLimits(generations=options.generations, seed=options.seed)
         planned = plan_application(app, times, constraints, limits, progress)
         library, refusal = None, ""
         try:
-            library = plan_library(described, request, progress)
+            library = plan_library(own, request, progress)
         except MavcgError as error:
             refusal = str(error)
         if options.measure:
             if library is None:
                 raise MavcgError(f"--measure: no library can be built: {refusal}")
-            measured = measure_front(described, planned, request, progress)
+            measured = measure_front(own, planned, request, progress)
     service = None
     if described.periods:
         service = service_json(modelled_tasks(described, app, times), "modelled", MARGIN)

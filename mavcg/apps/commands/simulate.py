@@ -66,6 +66,7 @@ def run_simulate(options: AppSimulateOptions) -> None:
     """
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.models import read_application
+    from mavcg.apps.quantised_networks import quantised_files
     from mavcg.apps.service.gantt import draw_gantt
     from mavcg.apps.service.modelled import modelled_tasks
     from mavcg.apps.service.service_report import schedule_json, service_json, show_schedule, show_service
@@ -73,6 +74,7 @@ def run_simulate(options: AppSimulateOptions) -> None:
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.model.estimating import board_of
     from mavcg.toolchain.codegen import default_workers
+    from mavcg.toolchain.target import parse_target
 
     if options.plot is not None:
         check_plot(options.plot)
@@ -87,9 +89,10 @@ def run_simulate(options: AppSimulateOptions) -> None:
             f"--seconds {options.seconds:g}: {releases:.0f} jobs are released in them; give a time from above 0 "
             f"in which at most {_MOST_JOBS} are"
         )
-    with Progress() as progress:
-        workers = options.jobs or default_workers()
-        app, times, _ = read_application(described, board_of(options.board), workers, progress)
+    board, workers = board_of(options.board), options.jobs or default_workers()
+    arch = parse_target(board.target).arch
+    with Progress() as progress, quantised_files(described, arch, progress) as converted:
+        app, times, _ = read_application(converted, board, workers, progress)
     tasks = modelled_tasks(described, app, times, options.margin / 100)
     offsets, durations = (None, None) if options.seed is None else _random_times(tasks, options.seed)
     schedule = simulate_jobs(tasks, round(options.seconds * 1e9), offsets, durations)

@@ -100,7 +100,7 @@ def quantise(
     check_format(path)
     check_installed()
     progress(f"reading {path.name}")
-    inputs, free = _inputs(load_model(path))
+    inputs, free = inputs_of(load_model(path))
     samples = read_samples(question.inputs, inputs)
     shapes = free_shapes(samples, free)
     plain = import_model(path, shapes)  # checks the file, before another library reads it
@@ -138,7 +138,7 @@ def quantise(
 
     points = measure_points(mixtures(layers, question.mixtures), measure)
     chosen = choose_point(points, question.max_error, question.point)
-    content = _content(models[points[chosen].layers], path)
+    content = content_of(models[points[chosen].layers], path)
     return QuantisedModel(len(samples), layers, points, on_front(points), chosen, content)
 
 
@@ -152,7 +152,7 @@ def predictor(board: Board, name: str, threads: int, workers: int, progress: Pro
     return predict_graph
 
 
-def _inputs(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
+def inputs_of(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
     """Return the names of a model's inputs, and of those that have free dimensions."""
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [i for i in model.graph.input if i.name not in constants]
@@ -168,7 +168,8 @@ def _ms_by_node(prediction: Prediction) -> Mapping[str, float]:
     return times
 
 
-def _content(model: onnx.ModelProto, path: Path) -> bytes:
+def content_of(model: onnx.ModelProto, path: Path) -> bytes:
+    """Return the bytes of a model's file. Raises: MavcgError for one that is too large for a file."""
     if model.ByteSize() > LARGEST_MODEL:
         raise MavcgError(f"{path}: has {model.ByteSize()} bytes in 8 bits; an ONNX file holds at most {LARGEST_MODEL}")
     content: bytes = model.SerializeToString(deterministic=True)

@@ -14,27 +14,27 @@ from mavcg.graph import DTYPES, TensorType
 Sample = Mapping[str, NDArray[Any]]
 
 
-def read_samples(folder: Path, names: Sequence[str]) -> tuple[Sample, ...]:
+def read_samples(folder: Path, names: Sequence[str], place: str = "--inputs") -> tuple[Sample, ...]:
     """Return an input of the model for each file of the folder, in the order of the files' names.
 
-    names: of the model's inputs. Raises: MavcgError for a folder without such files, and for a file that has not one
-    array for each input.
+    names: of the model's inputs. place: for messages. Raises: MavcgError for a folder without such files, and for a
+    file that has not one array for each input.
     """
     if not folder.is_dir():
-        raise MavcgError(f"--inputs {folder}: is not a folder; name one with .npy or .npz files, one for each sample")
+        raise MavcgError(f"{place} {folder}: is not a folder; name one with .npy or .npz files, one for each sample")
     files = sorted(path for path in folder.iterdir() if path.suffix in (".npy", ".npz"))
     if not files:
-        raise MavcgError(f"--inputs {folder}: has no .npy or .npz file; save one for each sample")
-    return tuple(_read(path, names) for path in files)
+        raise MavcgError(f"{place} {folder}: has no .npy or .npz file; save one for each sample")
+    return tuple(_read(path, names, place) for path in files)
 
 
-def _read(path: Path, names: Sequence[str]) -> Sample:
-    loaded = read_arrays(path, f"--inputs: {path}", "save it by numpy.save")
+def _read(path: Path, names: Sequence[str], place: str) -> Sample:
+    loaded = read_arrays(path, f"{place}: {path}", "save it by numpy.save")
     arrays = loaded if isinstance(loaded, Mapping) else {names[0]: loaded}
     if set(arrays) != set(names):
         found, wanted = ", ".join(sorted(arrays)), ", ".join(names)
         raise MavcgError(
-            f"--inputs: {path}: has arrays for {found}; the model's inputs are {wanted}: give an .npz file with an "
+            f"{place}: {path}: has arrays for {found}; the model's inputs are {wanted}: give an .npz file with an "
             "array for each"
         )
     return arrays
@@ -45,15 +45,17 @@ def free_shapes(samples: Sequence[Sample], free: Sequence[str]) -> dict[str, tup
     return {name: tuple(samples[0][name].shape) for name in free}
 
 
-def check_samples(samples: Sequence[Sample], types: Mapping[str, TensorType], folder: Path) -> None:
+def check_samples(
+    samples: Sequence[Sample], types: Mapping[str, TensorType], folder: Path, place: str = "--inputs"
+) -> None:
     """Check that all samples have the types of the model's inputs. Raises: MavcgError naming the sample's number."""
     for number, sample in enumerate(samples):
         for name, kind in types.items():
             array = sample[name]
             if tuple(array.shape) != kind.shape or array.dtype != DTYPES[kind.dtype]:
                 raise MavcgError(
-                    f"--inputs {folder}: sample {number}: {name} is {array.dtype}{list(array.shape)}; the model takes "
+                    f"{place} {folder}: sample {number}: {name} is {array.dtype}{list(array.shape)}; the model takes "
                     f"{DTYPES[kind.dtype]}{list(kind.shape)}"
                 )
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise MavcgError(f"--inputs {folder}: sample {number}: {name} has numbers that are not finite")
+                raise MavcgError(f"{place} {folder}: sample {number}: {name} has numbers that are not finite")

@@ -112,6 +112,8 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ("throughput = 20", 'period_ms = "5"', 'line 7: network[0].period_ms: "5" is not a number'),
         ("throughput = 20", "deadline_ms = 5", "line 7: network[0].deadline_ms: is there without period_ms; give"),
         ("throughput = 20", "preemptible = false", "line 7: network[0].preemptible: is there without period_ms"),
+        ("throughput = 20", 'samples = "s"', "line 7: network[0].samples: is there without precision; give precision"),
+        ("mixed", 'int8"\nsamples = "', 'network[1].samples: "" is not a path'),
         ("throughput = 20", "period_ms = 5", "line 9: network[1].period_ms: missing, and other networks have one"),
     ],
 )
