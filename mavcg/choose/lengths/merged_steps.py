@@ -196,7 +196,8 @@ def _place(tensor: str, lowered: LoweredGraph) -> tuple[str, int, tuple[tuple[in
     location = lowered.storage.locations[tensor]
     trips = {loop.number: loop.trips for loop in lowered.storage.loops}
     down = sum(elements * (trips[loop] - 1) for loop, elements in location.advance if elements < 0)
-    return location.root, location.offset + down, location.advance
+    advance = tuple((loop, elements) for loop, elements in location.advance if trips[loop] > 1)
+    return location.root, location.offset + down, advance
 
 
 def _same_constant(

@@ -120,3 +120,10 @@ def test_decision_trees_of_any_number_of_samples(tmp_path: Path) -> None:
         leaf_weights=tensor(leaves),
     )
     assert_right(tmp_path / "m.onnx", [made], {"x": ((None, WIDTH), np.float64)}, {})
+
+
+def test_one_step_of_a_recurrence_over_any_number_of_sequences(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    constants = {name: rng.standard_normal((1, 12, size)).astype(np.float32) for name, size in (("w", WIDTH), ("r", 4))}
+    made = node("GRU", ["x", "w", "r"], ["y"], hidden_size=4)
+    assert_right(tmp_path / "m.onnx", [made], X, constants)
