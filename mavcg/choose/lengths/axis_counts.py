@@ -9,7 +9,7 @@ length or in ceil mode, is found from these. For this their samples have to have
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import chain, combinations
+from itertools import chain, combinations_with_replacement
 from math import gcd, lcm
 
 from mavcg.choose.lengths.samples import AxisCounts, Refusal, ShapeSample, index_count, lengths_text
@@ -252,7 +252,7 @@ def _multiples(
 ) -> Iterator[Count]:
     """Yield the multiples of the lengths of a node's inputs, and of their products, then of all others."""
     own = [count for name in node.inputs for count in counts.get(name, ()) if is_symbolic(count)]
-    pairs = [product_of(*pair) for pair in combinations(dict.fromkeys(own), 2)]
+    pairs = [product_of(*pair) for pair in combinations_with_replacement(dict.fromkeys(own), 2)]
     every = [Length(name) for name in samples[0].lengths]
     seen = [count for axes in counts.values() for count in axes if is_symbolic(count)]
     for count in dict.fromkeys((*own, *pairs, *every, *seen)):

@@ -113,6 +113,12 @@ def test_norms(tmp_path: Path, axis: int) -> None:
         assert_along(tmp_path / "m.onnx", node, ("n", 6) if axis == 0 else (3, "n"))
 
 
+def test_norms_of_square_images(tmp_path: Path) -> None:
+    """Their pixels are the square of a length."""
+    node = onnx.helper.make_node("InstanceNormalization", ["x", "scale", "bias"], ["y"])
+    assert_along(tmp_path / "m.onnx", node, (1, 3, "n", "n"), dict.fromkeys(("scale", "bias"), np.ones(3, np.float32)))
+
+
 @pytest.mark.parametrize("op", ["ReduceMax", "Softmax", "CumSum", "ArgMax"])
 def test_a_length_of_nothing(tmp_path: Path, op: str) -> None:
     """Its sums and softmax read nothing; the position of an extreme would be that of an element."""
