@@ -11,7 +11,16 @@ from msgspec import Meta
 from mavcg.apps.application import ScheduleBlock
 from mavcg.apps.model_network import PRECISIONS
 from mavcg.apps.schedule_notation import ScheduleTextError, parse_schedule
-from mavcg.apps.service.periodic_keys import Milliseconds, Periodic, Priority, WrittenPeriod, periodic_networks
+from mavcg.apps.service.periodic_keys import (
+    AcceleratorStage,
+    Milliseconds,
+    Periodic,
+    Priority,
+    Stage,
+    WrittenPeriod,
+    periodic_networks,
+    processor_of,
+)
 from mavcg.errors import MavcgError
 from mavcg.files.decode import Document, read_text, toml_document
 from mavcg.files.file_types import value_text
@@ -54,6 +63,7 @@ class _Network:
     deadline_ms: Milliseconds | None = None
     priority: Priority | None = None
     preemptible: bool | None = None
+    stages: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,7 @@ class NetworkEntry:
     of whose longest lengths are in shapes. weights: type of STORED_TYPES in which weights lie in memory; "": their own.
     periodic: its jobs, or None; all networks of an application have some, or none has. samples: folder of calibration
     inputs by which it is converted to 8 bits, or None. quantised: what its documents say of that, once it is done.
+    stages: the cluster's number, or the accelerator, of each partition; empty if they are not given.
     """
 
     name: str
@@ -95,6 +106,7 @@ class NetworkEntry:
     periodic: Periodic | None = None
     samples: Path | None = None
     quantised: Mapping[str, Any] | None = None
+    stages: tuple[int | AcceleratorStage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,6 +195,10 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
     if isinstance(parts, str) and parts and (not (match := _AUTO.fullmatch(parts)) or match[1] in ("0", "1")):
         wrong = f"{value_text(parts)} is no number of partitions"
         raise fault("partitions", wrong, 'write "auto", "auto:2" or first layers\' names')
+    if entry.stages and (not parts or entry.period_ms is None):
+        raise fault("stages", "are of partitions of a network with a period", "give partitions and period_ms, too")
+    if entry.stages and not isinstance(parts, str) and len(entry.stages) != len(parts) + 1:
+        raise fault("stages", f"has {len(entry.stages)} of {len(parts) + 1} partitions", "give one for each")
     line = locations.tables[number] + 1 if number < len(locations.tables) else 1
     spot, shapes_place = (locations.of(f"network[{number}].{key}") for key in ("schedule", "shapes"))
     schedules = () if entry.schedule is None else _schedules(spot, entry.schedule)
@@ -206,6 +222,7 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         shapes_place,
         bounds,
         entry.weights,
+        stages=tuple(processor_of(stage) for stage in entry.stages),
         samples=None if entry.samples is None else locations.path.parent / entry.samples,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
-from mavcg.apps.service.periodic_keys import preempting_pairs
+from mavcg.apps.service.periodic_keys import AcceleratorStage, preempting_pairs
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.core import Core
@@ -31,6 +31,11 @@ def check_buildable(file: ApplicationFile) -> None:
             raise MavcgError(
                 f"{location}: weights = '{entry.weights}': which layers have them is chosen for one length, and "
                 f"{entry.bounds} has a bounded dimension; leave weights out, or give each axis one length"
+            )
+        if any(isinstance(stage, AcceleratorStage) for stage in entry.stages):
+            raise MavcgError(
+                f"{location}: stages: a library computes on CPUs alone, and has no stages on accelerators, which "
+                "are for mavcg app plan and simulate; leave stages out"
             )
         if entry.precision == "mixed":
             raise MavcgError(

@@ -1,5 +1,6 @@
-"""Keys of app.toml about periods: period_ms, deadline_ms, priority, preemptible."""
+"""Keys of app.toml about periods: period_ms, deadline_ms, priority, preemptible, stages."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -90,3 +91,23 @@ def preempting_pairs(periods: Sequence[Periodic]) -> frozenset[frozenset[int]]:
         for a, b in combinations(range(len(periods)), 2)
         if min((periods[a], periods[b]), key=lambda each: each.priority).preemptible
     )
+
+
+@dataclass(frozen=True)
+class AcceleratorStage:
+    """A partition that an accelerator computes, as a whole. accelerator: its name. ms: worst-case time, given."""
+
+    accelerator: Annotated[str, Meta(min_length=1, description="a name")]
+    ms: Milliseconds
+
+
+_CLUSTER = re.compile(r"cluster ([0-9]{1,4})")
+Stage = Annotated[
+    Annotated[str, Meta(pattern=f"^{_CLUSTER.pattern}$")] | AcceleratorStage,
+    Meta(description="a processor", examples=['"cluster 0" or { accelerator = "npu", ms = 2.5 }']),
+]
+
+
+def processor_of(stage: str | AcceleratorStage) -> int | AcceleratorStage:
+    """Return the number of a cluster, or the accelerator."""
+    return stage if isinstance(stage, AcceleratorStage) else int(stage.removeprefix("cluster "))

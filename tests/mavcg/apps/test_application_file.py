@@ -114,6 +114,13 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ("throughput = 20", "preemptible = false", "line 7: network[0].preemptible: is there without period_ms"),
         ("throughput = 20", 'samples = "s"', "line 7: network[0].samples: is there without precision; give precision"),
         ("mixed", 'int8"\nsamples = "', 'network[1].samples: "" is not a path'),
+        ("throughput = 20", 'stages = ["cluster 0"]', "line 7: network[0].stages: are of partitions of a network with"),
+        ("throughput = 20", 'stages = ["npu"]', 'line 7: network[0].stages[0]: "npu" is not a processor'),
+        (
+            "throughput = 20",
+            "stages = [{ ms = 1 }]",
+            'network[0].stages[0]: {"ms": 1} is not a processor; write it as "cluster 0"',
+        ),
         ("throughput = 20", "period_ms = 5", "line 9: network[1].period_ms: missing, and other networks have one"),
     ],
 )

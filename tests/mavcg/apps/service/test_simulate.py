@@ -68,3 +68,45 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path, mavcg: Mavcg) -> No
     ):
         ended = mavcg(*words, option, value)
         assert ended.status == 2 and message in " ".join(ended.stderr.split()), ended.stderr
+
+
+@pytest.mark.long
+def test_a_pipeline_over_a_cluster_and_an_accelerator(tmp_path: Path, mavcg: Mavcg) -> None:
+    """The accelerator is shared by two networks; a library has no such stage, and the plan says so."""
+    pytest.importorskip("onnx")
+    stages = '["cluster {}", { accelerator = "npu", ms = 0.5 }]'
+    keys = {
+        name: f'period_ms = 2\npartitions = ["c:conv2d"]\nstages = {stages.replace("{}", str(number))}'
+        for number, name in enumerate(("detector", "tracker"))
+    }
+    file = write_application(tmp_path, **keys | {"recogniser": "period_ms = 5"})
+    words = ("--board", "exynos9820", "--json")
+    ended = mavcg("app", "simulate", file, "--seconds", "0.1", "--plot", tmp_path / "schedule.svg", *words)
+    assert ended.status == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    rows = {row["name"]: row for row in document["service"]["networks"]}
+    assert [rows[name]["processors"] for name in NETWORKS] == [
+        ["cluster 0", "npu"],
+        ["cluster 0"],
+        ["cluster 1", "npu"],
+    ]
+    assert set(document["service"]["utilisation"]) == {"cluster 0", "cluster 1", "npu"}
+    assert document["service"]["utilisation"]["npu"] == 0.5 and rows["detector"]["blocking_ms"] >= 0.5
+    assert all(row["kept"] == row["jobs"] for row in document["simulated"])
+    assert all(row["worst_response_ms"] <= rows[row["name"]]["bound_ms"] for row in document["simulated"])
+    assert "npu" in (tmp_path / "schedule.svg").read_text()
+    plan = json.loads(mavcg("app", "plan", file, "--generations", "0", *words).stdout)
+    assert "network 'detector': stages: a library computes on CPUs alone" in plan["not_buildable"]
+    assert plan["service"] == document["service"]
+
+    write_application(
+        tmp_path, **keys | {"recogniser": "period_ms = 5", "tracker": keys["tracker"].replace("1", "9", 1)}
+    )
+    ended = mavcg("app", "simulate", file, *words)
+    assert ended.status == 2 and "network 'tracker': stages: the board has no cluster 9" in ended.stderr
+    write_application(
+        tmp_path,
+        **keys | {"recogniser": "period_ms = 5", "tracker": keys["tracker"].replace('["c:conv2d"]', '"auto:3"')},
+    )
+    ended = mavcg("app", "simulate", file, *words)
+    assert ended.status == 2 and "network 'tracker': stages: 2 of 3 partitions" in ended.stderr
