@@ -235,12 +235,13 @@ def _with_fewer_vectors(
     listed = {
         reg.name for instr in form.instrs for op in instr.operands if isinstance(op, RegList) for reg in op.registers
     }
-    touched = {reg.name for instr in form.instrs for reg in instr.registers() if reg.is_vector}
+    touched = {reg.name for instr in form.instrs for reg in instr.registers() if reg.is_vector and "%" not in reg.name}
     within = sorted(touched - loop.live_in - loop.live_out - listed)
     for count in range(min(MOST_RELEASED, len(within)), 0, -1):
         released = within[-count:]
         spilling = loop.with_vector_spill(form, released)
-        unnamed = {name: f"v%{number}" for number, name in enumerate(released)}
+        # Not the names of joined loads (lane_loads.py), which may be in the form, too.
+        unnamed = {name: f"v%released{number}" for number, name in enumerate(released)}
         instrs = [
             instr.with_registers(tuple(unnamed.get(reg.name, reg.name) for reg in instr.registers()))
             for instr in form.instrs

@@ -51,10 +51,30 @@ _TILE_S8 = [
 ]
 
 
-def _function(loop: list[str]) -> str:
-    """A function of (x0, x1: panels, x2: output, x3: iterations) that stores all vector registers after the loop."""
+# 16x12 tile of halves: 24 accumulators, two vectors of rows, and multipliers that are loaded one by one.
+_TILE_F16 = [
+    "ldp q8, q9, [x0], #32",
+    *(
+        line
+        for n in range(12)
+        for line in (
+            f"ldr h{10 + n % 6}, [x1, #{2 * n}]",
+            *(f"fmla v{(16 + 2 * n + row) % 32}.8h, v{8 + row}.8h, v{10 + n % 6}.h[0]" for row in (0, 1)),
+        )
+    ),
+    "add x1, x1, #24",
+]
+_OTHERS = tuple(f"x{n}" for n in range(4, 18))  # general registers that are free
+
+
+def _function(loop: list[str], live: tuple[str, ...] = (), dead: frozenset[int] = frozenset()) -> str:
+    """A function of (x0, x1: panels, x2: output, x3: iterations) that stores all vector registers after the loop.
+
+    live: general registers whose values it stores, too. dead: numbers of vector registers that it does not store.
+    """
     start = [f"ldr q{n}, [x{n % 2}, #{16 * n}]" for n in range(8)] + [f"movi v{n}.4s, #1" for n in range(8, 32)]
-    end = [f"str q{n}, [x2, #{16 * n}]" for n in range(32)]
+    end = [f"str q{n}, [x2, #{16 * n}]" for n in range(32) if n not in dead]
+    end += [f"str {name}, [x2, #{512 + 8 * n}]" for n, name in enumerate(live)]
     frame = [("stp d8, d9, [sp, #-64]!", "ldp d8, d9, [sp], #64")]
     frame += [
         (f"stp d{n}, d{n + 1}, [sp, #{8 * n - 64}]", f"ldp d{n}, d{n + 1}, [sp, #{8 * n - 64}]") for n in (10, 12, 14)
@@ -65,9 +85,9 @@ def _function(loop: list[str]) -> str:
     return f"\t.text\n\t.globl full\n\t.type full, %function\nfull:\n{body}\t.size full, .-full\n"
 
 
-def _tuned(loop: list[str], core: str) -> tuple[Tuned, LoopReport]:
+def _tuned(text: str, core: str) -> tuple[Tuned, LoopReport]:
     kind = load_core(core)
-    tuned = tune(_function(loop), load_timing(kind), kind.policy, SchedulingEffort(0.0))
+    tuned = tune(text, load_timing(kind), kind.policy, SchedulingEffort(0.0))
     (report,) = tuned.functions[0].loops
     return tuned, report
 
@@ -88,9 +108,23 @@ def _tuned(loop: list[str], core: str) -> tuple[Tuned, LoopReport]:
 def test_a_loop_without_a_free_vector_register_is_tuned(
     loop: list[str], core: str, before: float, most: float, splits: int
 ) -> None:
-    tuned, report = _tuned(loop, core)
+    tuned, report = _tuned(_function(loop), core)
     assert report.cycles_before == before and report.splits == splits
     assert report.cycles_after is not None and report.cycles_after <= most
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
     images = assemble_image(_function(loop), "before"), assemble_image(tuned.text, "after")
     assert compare(*images, "full", range(4)).passed
+
+
+@pytest.mark.parametrize(
+    ("dead", "joined"), [(frozenset(range(8, 16)), True), (frozenset(), False)], ids=["free", "live"]
+)
+def test_joined_loads_and_registers_that_hold_spills_are_kept_apart(dead: frozenset[int], joined: bool) -> None:
+    """A loop of halves joins its loads, and where it can gives up vector registers to hold general ones."""
+    text = _function(_TILE_F16, _OTHERS, dead)
+    tuned, report = _tuned(text, "cortex-a55")
+    assert (".h[3]" in tuned.text, "umov" in tuned.text) == (joined, joined)
+    assert report.cycles_before is not None and report.cycles_after is not None
+    assert report.cycles_after < report.cycles_before
+    pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
+    assert compare(assemble_image(text, "before"), assemble_image(tuned.text, "after"), "full", range(4)).passed
