@@ -21,8 +21,8 @@ Step = TypeVar("Step")  # what the two loads need to find the operands of a term
 Place = TypeVar("Place")
 # The values of a step; those of an iterator are emitted one by one, each just before it is multiplied.
 Loads: TypeAlias = Callable[[Step], Iterable[Any]]
-# multiply_add(sum, left value, right value, row, column) -> sum.
-MultiplyAdd: TypeAlias = Callable[[Value, Any, Any, int, int], Value]
+# multiply_add(sum, left value, right value, row, column) -> sum. sum: None where a run of terms begins without one.
+MultiplyAdd: TypeAlias = Callable[[Any, Any, Any, int, int], Value]
 # steps(index, count): emits the addresses of `count` terms from number `index` on, with prefetches and loads of several
 # terms at once, step by step. index: an int where it is known.
 Steps: TypeAlias = Callable[[Value | int, int], Iterable[Step]]
@@ -64,9 +64,9 @@ class ProductLoop(Generic[Step]):
     right: Loads[Step]
     multiply_add: MultiplyAdd
 
-    def terms(self, steps: Iterable[Step], sums: Sequence[Value]) -> Values:
-        """Emit steps without a loop; return the sums."""
-        tile, new = self.tile, list(sums)
+    def terms(self, steps: Iterable[Step], sums: Sequence[Value | None]) -> Values:
+        """Emit steps without a loop; return the sums. sums: so far; None for those that begin with the first step."""
+        tile, new = self.tile, list[Any](sums)
         for number, step in enumerate(steps):
             lefts, rights = self.left(step), self.right(step)
             held, streamed = (lefts, rights) if tile.holds_left else (rights, lefts)
@@ -88,12 +88,19 @@ class ProductLoop(Generic[Step]):
 
         return for_range(self.b, begin, end, unroll, sums, iteration, name)
 
-    def run(self, count: int, unroll: int, steps: Steps[Step], sums: Values) -> Values:
-        """Emit `count` terms, `unroll` per iteration of a loop, and those that remain after it."""
-        whole = count - count % unroll
-        if whole:
-            sums = self.loop(const(0), const(whole), unroll, steps, sums)
-        if count > whole:
+    def run(self, count: int, unroll: int, steps: Steps[Step], sums: Values | None) -> Values:
+        """Emit `count` terms, `unroll` per iteration of a loop, and those that remain after it.
+
+        sums: so far; None where the first terms begin them, which are emitted before the loop.
+        """
+        begun, whole = 0, count - count % unroll
+        if sums is None:
+            begun = min(count, unroll)
+            tile = self.tile
+            sums = self.terms(steps(0, begun), [None] * (tile.rows * tile.columns * tile.chains))
+        if whole > begun:
+            sums = self.loop(const(begun), const(whole), unroll, steps, sums)
+        if count > max(whole, begun):
             sums = self.terms(steps(whole, count - whole), sums)
         return sums
 

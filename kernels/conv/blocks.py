@@ -6,15 +6,24 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.activation import activate, activation
 from mavcg.kernels.builder.bf16_products import SMALLEST_NORMAL, round_flushed
 from mavcg.kernels.builder.emit import address, const, index_value, repeat, scale_index
 from mavcg.kernels.builder.nest_loops import minimum
+from mavcg.kernels.builder.product_loop import prefetch
 from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times
 from mavcg.kernels.builder.tiles import repeat_tiles, row_pixel_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
-from mavcg.kernels.conv.tiling import FEW_PIXELS, few_pixels_tiling, prefetches_inputs, register_tiling, share_bytes
+from mavcg.kernels.conv.tiling import (
+    FEW_PIXELS,
+    few_pixels_tiling,
+    prefetches_inputs,
+    prefetches_windows,
+    register_tiling,
+    share_bytes,
+)
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.product_types import in_blocks, packed_terms
@@ -292,6 +301,7 @@ class Blocks(RowsOfWork[Conv2d]):
             spec.residual.strides[2] * self.item if spec.residual else 0,
         )
         prefetches = prefetches_inputs(spec, self.machine, chunk.tiling.vectors * self.lanes)
+        windows = prefetches_windows(spec, self.machine, chunk.tiling.vectors * self.lanes)
 
         def tile(pixel: Value, mr: int) -> None:
             x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
@@ -304,7 +314,22 @@ class Blocks(RowsOfWork[Conv2d]):
             )
             rows = tile_rows(spec.run_pixels) if in_blocks(spec.product_type) else 0
             shape = RegisterTile(x, out, residual, chunk.vectors, chunk.used, ahead, chunk.share_bytes, rows)
+            if windows:
+                self.prefetch_windows(pointers.inputs, mr)
             chunk.emit(shape, pointers)
 
         widths, short = chunk.tiling.widths, short_tile(self.machine, chunk.vectors)
         row_pixel_tiles(b, self.columns, widths.tiles, widths.mr, tile, short)
+
+    def prefetch_windows(self, inputs: Value, mr: int) -> None:
+        """Emit prefetches of what the windows of the next `mr` pixels read and those of this tile do not.
+
+        inputs: the first input of the tile's first window.
+        """
+        b, spec, pixel = self.b, self.spec, self.spec.x.strides[2] * self.item
+        step, window = spec.stride[1] * pixel, (spec.kernel[1] - 1) * spec.dilation[1] * pixel
+        read = (mr - 1) * step + window + spec.x.shape[3] * self.item
+        for tap in range(spec.kernel[0]):
+            row = address(b, inputs, times(b, const(tap), self.strides("x")[1], spec.dilation[0] * self.item))
+            for offset in (*range(0, mr * step - 1, LINE_BYTES), mr * step - 1):
+                prefetch(b, row, read + offset)

@@ -12,7 +12,7 @@ from mavcg.specs.tile_plan import MacroTile
 
 # Bytes of the inputs of a row of pixels: smaller rows stay in level 1 while all chunks of channels are computed.
 ROW_NEAR_BYTES = 1 << 15
-FEW_CHUNKS = 2
+FEW_CHUNKS, FEW_CHUNKS_ARM = 2, 4  # chunks of channels whose inputs are mostly read for the first time
 LEAST_SHARING = 4  # minimum number of register tiles that share the prefetch of the next chunk's weights
 # Register tiles that continue in the next row need addresses computed at run time: they are chosen only if they take
 # less than this fraction of the cycles.
@@ -119,18 +119,32 @@ def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels:
 def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
     """Return True if each tile of a row prefetches the next tile's inputs, as these miss level 1 in most chunks.
 
-    Where windows overlap, a tile's own loads fetch most of the next tile's inputs. Measured on a Zen 3
-    (docs/design/engine-tiles.md). In-order cores would lose an issue slot per prefetch of f32 inputs; f16 loops have
-    slots to spare, and each panel of channels reads all inputs of its rows from level 2. chunk: channels of a chunk.
+    Where windows overlap, a tile's own loads fetch most of the next tile's inputs. On x86 measured on a Zen 3, on Arm
+    simulated (docs/design/engine-tiles.md). In-order cores would lose an issue slot per prefetch of f32 inputs; f16
+    loops have slots to spare, and each panel of channels reads all inputs of its rows from level 2. Out-of-order cores
+    of Arm have slots to spare, too, fewer in f16. chunk: channels of a chunk.
     """
     if spec.kernel[1] > spec.stride[1]:
         return False
-    if machine.in_order and spec.x.dtype == "f16":
+    if machine.in_order:
+        return machine.arch == "aarch64" and spec.x.dtype == "f16"
+    on_arm = machine.arch == "aarch64"
+    if on_arm and spec.x.dtype == "f32":
         return True
-    if machine.arch != "x86_64" or spec.by_channels:
+    if spec.by_channels and not on_arm:
         return False
     row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * spec.item_bytes
-    return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= FEW_CHUNKS * chunk
+    return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= (FEW_CHUNKS_ARM if on_arm else FEW_CHUNKS) * chunk
+
+
+def prefetches_windows(spec: Conv2d, machine: Machine, chunk: int) -> bool:
+    """Return True if each tile of a row prefetches what windows that overlap read next, on Arm.
+
+    A first layer reads rows of few channels, by loads of many addresses: hardware prefetchers follow none of them. With
+    many chunks of channels most read what is near. chunk: channels of a chunk.
+    """
+    overlaps = spec.kernel[1] > spec.stride[1]
+    return machine.arch == "aarch64" and overlaps and spec.out_channels <= FEW_CHUNKS_ARM * chunk
 
 
 def share_bytes(spec: KernelSpec, macro: MacroTile, chunk_bytes: int, tiles: int) -> int:

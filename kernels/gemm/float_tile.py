@@ -68,9 +68,12 @@ class FloatProducts:
         return ProductLoop(self.b, tile, self.inputs, self.weight_vectors, self.multiply_add)
 
     def run(
-        self, count: int, unroll: int, pointers: Callable[[Value | int, int], TermPointers], sums: Values
+        self, count: int, unroll: int, pointers: Callable[[Value | int, int], TermPointers], sums: Values | None
     ) -> Values:
-        """Emit `count` neighbouring terms, `unroll` in each iteration. pointers: to some terms, by their first one."""
+        """Emit `count` neighbouring terms, `unroll` in each iteration.
+
+        pointers: to some terms, by their first one. sums: so far; None where the first products begin them.
+        """
         return self.loop.run(count, unroll, lambda first, some: self.steps(pointers(first, some), some), sums)
 
     def steps(self, at: TermPointers, count: int) -> Iterator[FloatTerm]:
@@ -131,8 +134,10 @@ class FloatProducts:
             gathered = b.insert_element(gathered, b.load(pointer, align=ws.item_bytes, typ=self.typ), const(lane, I32))
         return widen_bf16(b, gathered)
 
-    def multiply_add(self, total: Value, x: list[Value], weight: Value, pixel: int, vector: int) -> Value:
-        """Return total + x * weight, rounded once."""
+    def multiply_add(self, total: Value | None, x: list[Value], weight: Value, pixel: int, vector: int) -> Value:
+        """Return total + x * weight, rounded once; x * weight if there is no total."""
+        if total is None:
+            return self.b.fmul(x[vector], weight, name=f"first_{pixel}_{vector}")
         return fma(self.b, x[vector], weight, total, f"acc_{pixel}_{vector}")
 
 

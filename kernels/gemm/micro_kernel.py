@@ -26,7 +26,7 @@ from mavcg.kernels.gemm.loop_shape import lane_counts, unroll_factor, vector_lan
 from mavcg.kernels.gemm.matrix_products import MatrixProducts
 from mavcg.kernels.gemm.pair_products import PairProducts
 from mavcg.kernels.gemm.product_types import BF16_MATRIX, BF16_PAIRS, in_blocks, tensor_type
-from mavcg.kernels.gemm.sum_blocks import SumBlock, half_sums
+from mavcg.kernels.gemm.sum_blocks import SumBlock, begins_with_products, half_sums
 from mavcg.kernels.gemm.tile import Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.gemm.tile_products import BlockProducts, TileProducts, block_products
 from mavcg.specs.kernel import Machine
@@ -116,7 +116,10 @@ class _MicroKernel:
 
         def add_block(block: SumBlock) -> Values:
             inputs = address(self.b, self.at.inputs, block.in_bytes, "block")
-            return self.loops(block.total, SumPosition(inputs, block.first_term), zeros)
+            first = SumPosition(inputs, block.first_term)
+            if begins_with_products(self.machine, total, block.total):
+                return self.run(first, block.total.length, None)
+            return self.loops(block.total, first, zeros)
 
         return half_sums(self.b, total, zeros, add_block)
 
@@ -125,12 +128,22 @@ class _MicroKernel:
         *levels, (count, _) = total.levels
 
         def run(at: SumPosition, sums: Values) -> Values:
-            panel = at.panel(self.b, self.at.weights, self.weights.k_step)
-            pointers = partial(self.pointers, at, panel, count)
-            unroll = unroll_factor(self.machine, count, self.weights.dtype)
-            return self.products.run(count, unroll, pointers, sums)
+            return self.run(at, count, sums)
 
         return window_loops(self.b, levels, count, first.inputs, run, start, first.term)
+
+    def run(self, at: SumPosition, count: int, sums: Values | None) -> Values:
+        """Emit the loop over `count` neighbouring terms. sums: so far; None where the first products of floats begin
+        them.
+        """
+        panel = at.panel(self.b, self.at.weights, self.weights.k_step)
+        pointers = partial(self.pointers, at, panel, count)
+        unroll = unroll_factor(self.machine, count, self.weights.dtype)
+        if sums is None:
+            assert isinstance(self.products, FloatProducts)
+            self.prefetch_share(min(count, unroll), at.term)
+            return self.products.run(count, unroll, pointers, None)
+        return self.products.run(count, unroll, pointers, sums)
 
     def pointers(self, at: SumPosition, panel: Value, length: int, index: Value | int, count: int) -> TermPointers:
         """Emit the address of `count` terms of a run, and prefetches; length: terms of the run."""

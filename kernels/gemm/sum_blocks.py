@@ -16,6 +16,7 @@ from mavcg.kernels.builder.emit import F32, Values, const, for_range, scale_inde
 from mavcg.kernels.builder.run_numbers import times
 from mavcg.kernels.gemm.loop_shape import F16_BLOCK_TERMS, F16_GROUP_TERMS, F16_TERMS
 from mavcg.kernels.gemm.tile import Part, Sum
+from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
 # (number of the loop level that is cut, its iterations per block)
@@ -76,6 +77,17 @@ def group_cut(total: Sum) -> SumCut | None:
     count, inside = total.levels[number][0], Sum(total.levels[number + 1 :]).length
     even = [n for n in range(iterations, 0, -1) if count % n == 0 and n * inside > F16_BLOCK_TERMS]
     return number, even[0] if even else iterations
+
+
+def begins_with_products(machine: Machine, total: Sum, block: Sum) -> bool:
+    """Return True if a block of an f16 sum begins with its first products, without zeros.
+
+    The bits are the same, as blocks are added to a sum from +0 on; a sum of one block would be -0 where it is +0
+    from zeros on. It saves an instruction of each register on cores whose vector units are the bound; in-order
+    cores move it beside others, and overlap all iterations of the loop.
+    """
+    several = half_cut(total) is not None or group_cut(total) is not None
+    return machine.arch == "aarch64" and not machine.in_order and several and len(block.levels) == 1
 
 
 @dataclass(frozen=True)

@@ -371,6 +371,7 @@ def test_blocks_are_no_longer_than_kc_and_end_with_the_sum(counts: list[int], kc
 
 X86 = Machine("x86", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
 LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
+BIG = Machine("big", "aarch64", "cortex-a76", ("+neon",))
 
 
 def spec_text(machine: Machine, x: tuple[int, ...], w: tuple[int, ...], macro: MacroTile, **attrs: Any) -> str:
@@ -386,7 +387,7 @@ def spec_text(machine: Machine, x: tuple[int, ...], w: tuple[int, ...], macro: M
 
 def test_weights_are_prefetched_only_where_the_plan_says() -> None:
     def text(pixels: int, macro: MacroTile) -> str:
-        return spec_text(host_machines()[0], (1, 1, pixels, 8), (128, 1, 1, 8), macro)
+        return spec_text(X86, (1, 1, pixels, 8), (128, 1, 1, 8), macro)
 
     assert "llvm.prefetch" not in text(2, MacroTile()) + text(64, MacroTile())
     alone = text(2, MacroTile(prefetch_distance_bytes=4096))  # one register tile: its own weights
@@ -424,6 +425,10 @@ def test_register_tiles_together_ask_for_all_of_the_next_weights_and_little_more
         (X86, 56, 64, 16, 1, True),  # and where that is the only one
         (X86, 64, 147, 256, 3, False),  # windows overlap
         (LITTLE, 64, 147, 256, 1, False),
+        (BIG, 56, 64, 256, 1, True),
+        (BIG, 64, 3, 32, 3, True),  # a first layer, whose loads no hardware prefetcher follows
+        (BIG, 64, 32, 512, 3, False),
+        (LITTLE, 64, 3, 32, 3, True),
     ],
 )
 def test_inputs_are_prefetched_where_they_come_from_afar(

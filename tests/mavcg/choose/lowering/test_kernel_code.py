@@ -88,7 +88,9 @@ def test_a_version_is_made_by_its_own_macro_tile(tmp_path: Path) -> None:
     texts = {label: kernel_module([spec], machines[label], label, ARM, plan) for label in machines}
     made = compiled([spec], machines, (), tmp_path, 2, lambda what: None, plan=plan)
 
-    assert [label for label, text in texts.items() if "llvm.prefetch" in text] == ["cortex-a55"]
+    plain = {label: kernel_module([spec], machines[label], label, ARM) for label in machines}
+    assert [label for label, text in texts.items() if text != plain[label]] == ["cortex-a55"]
+    assert "llvm.prefetch" in texts["cortex-a55"] and "llvm.prefetch" not in plain["cortex-a55"]
     assert made.plan == plan
 
 
