@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -85,6 +85,7 @@ def run_plan(options: AppPlanOptions) -> None:
     from mavcg.apps.plan import plan_application, plan_json
     from mavcg.apps.quantised_networks import quantised_files
     from mavcg.apps.search import GeneticLimits
+    from mavcg.apps.service.measured import built_tasks
     from mavcg.apps.service.modelled import MARGIN, modelled_tasks
     from mavcg.apps.service.service_report import service_json, show_service
     from mavcg.drawing.svg_plots import check_plot
@@ -114,6 +115,7 @@ def run_plan(options: AppPlanOptions) -> None:
         SelectionOptions(options.strategy),
     )
     measured: Sequence[MeasuredPoint] = ()
+    service: dict[str, Any] | None = None
     with Progress(lines=options.measure) as progress, quantised_files(described, request.target.arch, progress) as own:
         app, times, constraints = read_application(
             own, board_of(options.board), options.jobs or default_workers(), progress
@@ -129,8 +131,10 @@ def run_plan(options: AppPlanOptions) -> None:
             if library is None:
                 raise MavcgError(f"--measure: no library can be built: {refusal}")
             measured = measure_front(own, planned, request, progress)
-    service = None
-    if described.periods:
+            if described.periods:
+                tasks = built_tasks(own, request, MARGIN, progress)
+                service = service_json(tasks, "measured", MARGIN)
+    if described.periods and service is None:
         service = service_json(modelled_tasks(described, app, times), "modelled", MARGIN)
     if options.plot is not None:
         from mavcg.apps.memory_map import draw_memory_map

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mavcg.apps.service.periodic_task import PeriodicTask
     from mavcg.apps.service.simulator import Durations
 
-_MOST_JOBS = 1_000_000
+_MOST_JOBS, _MOST_SECTIONS = 1_000_000, 10_000_000  # that are simulated
 _LEAST_SHARE = 0.5  # of a section's worst-case time, where times are random
 
 
@@ -94,6 +94,14 @@ def run_simulate(options: AppSimulateOptions) -> None:
     with Progress() as progress, quantised_files(described, arch, progress) as converted:
         app, times, _ = read_application(converted, board, workers, progress)
     tasks = modelled_tasks(described, app, times, options.margin / 100)
+    sections = sum(
+        options.seconds * 1e9 / task.period_ns * sum(len(stage.sections) for stage in task.stages) for task in tasks
+    )
+    if sections > _MOST_SECTIONS:
+        raise MavcgError(
+            f"--seconds {options.seconds:g}: {sections:.0f} steps run in them; give a time in which at most "
+            f"{_MOST_SECTIONS} do"
+        )
     offsets, durations = (None, None) if options.seed is None else _random_times(tasks, options.seed)
     schedule = simulate_jobs(tasks, round(options.seconds * 1e9), offsets, durations)
     if options.plot is not None:

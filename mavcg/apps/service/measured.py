@@ -1,21 +1,27 @@
 """Periodic tasks of a loaded application, with times measured on this machine, and what a run of them showed."""
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from mavcg.apps.application_file import ApplicationFile
+from mavcg.apps.library import build_application
 from mavcg.apps.service.modelled import sections_of, task_of
 from mavcg.apps.service.periodic_keys import Periodic
 from mavcg.apps.service.periodic_task import PeriodicTask, TaskStage
+from mavcg.apps.service.periods_note import library_periods
 from mavcg.apps.service.simulator import PeriodicJob, ScheduleSlice, SimulatedSchedule
-from mavcg.runtime.application import LoadedApplication
+from mavcg.files.scratch import scratch_folder
+from mavcg.model.model_request import ModelRequest
+from mavcg.runtime.application import LoadedApplication, load_application
 from mavcg.runtime.random_inputs import random_inputs
 from mavcg.runtime.service import PeriodicNetwork, ServedJob
 from mavcg.runtime.timed_runs import time_runs
 
 CPU = "cpu"  # the processor that all networks of a library share
-_LEAST_PERIOD_NS = 500_000  # of the runs that are measured
+_LEAST_PERIOD_NS, _SECONDS = 500_000, 3.0  # of the runs that are measured
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,24 @@ def measured_tasks(
         task = task_of(name, periodic, (TaskStage(CPU, sections_of(sections, periodic, margin)),))
         tasks.append(PeriodicTask(**{**vars(task), "jitter_ns": round(own.notice_ns * (1 + margin))}))
     return tuple(tasks)
+
+
+def built_tasks(
+    file: ApplicationFile, request: ModelRequest, margin: float, progress: Callable[[str], None]
+) -> tuple[PeriodicTask, ...]:
+    """Build an application for this machine, and return its networks as tasks with times measured in its library.
+
+    request: as of build_application, for this machine; its threads run each network. Raises: MavcgError as
+    build_application.
+    """
+    with scratch_folder("mavcg-service-") as folder:
+        library = Path(folder) / "libservice.so"
+        build_application(file, replace(request, output=library), progress)
+        periods = library_periods(library)
+        with load_application(library, threads=max(1, request.threads)) as application:
+            progress("timing the networks")
+            times = measure_times(application, {name: own.priority for name, own in periods.items()}, _SECONDS)
+    return measured_tasks(periods, times, margin)
 
 
 def served_schedule(periods: Mapping[str, Periodic], jobs: Sequence[ServedJob]) -> SimulatedSchedule:

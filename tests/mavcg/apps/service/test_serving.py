@@ -116,6 +116,17 @@ def test_who_cannot_hold_is_named_before_anything_runs(tmp_path: Path, mavcg: Ma
             application.serve([PeriodicNetwork("other", MS, MS, 1, True, [])], 0.01)
 
 
+@pytest.mark.long
+def test_a_plan_measures_the_times_of_its_service(tmp_path: Path, mavcg: Mavcg) -> None:
+    pytest.importorskip("onnx")
+    file = write_application(tmp_path, **PERIODS)
+    ended = mavcg("app", "plan", file, "--board", "host", "--generations", "0", "--measure", "--json")
+    assert ended.status == 0, ended.stderr
+    service = json.loads(ended.stdout)["service"]
+    assert service["times"] == "measured" and set(service["utilisation"]) == {"cpu"}
+    assert all(row["longest_section_ms"] <= row["worst_ms"] for row in service["networks"])
+
+
 def test_times_become_sections_and_a_notice() -> None:
     """A run is cut into its longest sections; margins are added to all."""
     times = {"a": MeasuredTimes(9, 1000, 300, 50)}
