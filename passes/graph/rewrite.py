@@ -54,7 +54,7 @@ class Rewrite:
     def constant(self, array: Array, stem: str = "c") -> str:
         """Add a constant; return its name. The array must not be written to later."""
         name = self.fresh(stem)
-        self.constants[name] = np.ascontiguousarray(array) if array.ndim else array
+        self.constants[name] = np.asarray(array, order="C")  # of one element too, where NumPy made a scalar
         self.types[name] = type_of(array)
         return name
 

@@ -127,3 +127,11 @@ def test_one_step_of_a_recurrence_over_any_number_of_sequences(tmp_path: Path) -
     constants = {name: rng.standard_normal((1, 12, size)).astype(np.float32) for name, size in (("w", WIDTH), ("r", 4))}
     made = node("GRU", ["x", "w", "r"], ["y"], hidden_size=4)
     assert_right(tmp_path / "m.onnx", [made], X, constants)
+
+
+def test_factors_that_become_one(tmp_path: Path) -> None:
+    """A difference, a product and a sum by constants of one element are one product and one sum."""
+    numbers = {name: np.full(shape, 0.75, np.float32) for name, shape in (("a", (1, 1)), ("b", (1, 1)), ("c", ()))}
+    made = [node("Floor", ["x"], ["f"]), node("Sub", ["a", "f"], ["d"]), node("Mul", ["d", "b"], ["e"])]
+    made.append(node("Add", ["e", "c"], ["y"]))
+    assert_right(tmp_path / "m.onnx", made, {"x": ((1, None), np.float32)}, numbers)
