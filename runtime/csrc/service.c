@@ -8,8 +8,8 @@ MAVCG_PRIVATE int check_service(const mavcg_service *service, uint32_t networks)
     if (!service->count || service->count > networks || service->reserved) return MAVCG_ERROR_OPTION;
     for (uint32_t i = 0; i < service->count; i++) {
         const mavcg_periodic *own = &service->networks[i];
-        if (own->network >= networks || !own->period_ns || !own->deadline_ns || own->reserved ||
-            own->preemptible > 1 || own->priority < 0)
+        if (own->network >= networks || !own->period_ns || !own->deadline_ns || own->reserved || own->preemptible > 1 ||
+            own->priority < 0)
             return MAVCG_ERROR_OPTION;
         for (uint32_t other = 0; other < i; other++)
             if (service->networks[other].network == own->network || service->networks[other].priority == own->priority)

@@ -13,9 +13,9 @@ struct service_run;
 /* What a scheduler runs on. data: first argument of all functions. */
 struct service_host {
     void *data;
-    uint64_t (*now)(void *data);                     /* in ns */
-    void (*sleep_until)(void *data, uint64_t ns);    /* may return earlier */
-    bool (*stopping)(void *data);                    /* begin no further job */
+    uint64_t (*now)(void *data);                  /* in ns */
+    void (*sleep_until)(void *data, uint64_t ns); /* may return earlier */
+    bool (*stopping)(void *data);                 /* begin no further job */
     /* Run a job of the network at this index of the service, and call service_boundary(run) between its sections.
      * Returns a status. */
     int (*run)(void *data, uint32_t index, struct service_run *run);

@@ -1,6 +1,8 @@
 """Networks of a library as periodic jobs on this machine: preempted ones keep their bits; who cannot hold is named."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from mavcg.apps.service.periodic_keys import Periodic
 from mavcg.errors import MavcgError
 from mavcg.runtime.application import load_application
 from mavcg.runtime.service import PeriodicNetwork, ServedJob
+from mavcg.toolchain.target import host_target
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.mavcg.apps.small_networks import NETWORKS, image, write_application
 
 Mavcg = Callable[..., Any]
@@ -114,6 +118,18 @@ def test_who_cannot_hold_is_named_before_anything_runs(tmp_path: Path, mavcg: Ma
             application.serve(rows, 0.01)
         with pytest.raises(MavcgError, match="has no network 'other'"):
             application.serve([PeriodicNetwork("other", MS, MS, 1, True, [])], 0.01)
+
+
+@pytest.mark.long
+def test_a_program_in_c(tmp_path: Path, mavcg: Mavcg) -> None:
+    library = build(tmp_path, mavcg, **PERIODS)
+    program = tmp_path / "use_service"
+    flags = ["-target", host_target().zig_name, "-O2", *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
+    source = Path(__file__).parent / "use_service.c"
+    run_zig("cc", [*flags, f"-I{tmp_path}", str(source), f"-L{tmp_path}", "-lapp", "-o", str(program)], "compiling")
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(library.parent)}
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 @pytest.mark.long
