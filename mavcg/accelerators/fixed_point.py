@@ -12,7 +12,8 @@ A tensor of radix position r holds int8 q for the real number q * 2^-r. Every no
      the input.
 2. Shift: v = shift_round(sum, s), s = accumulator's radix position - output's. The accumulator's is input's + weights'
    (per output channel where weight_radix is), input's + reciprocal(d)[1] (avg_pool), the greater of both inputs' (add,
-   sub, max, min), their sum (mul), the input's (all others; in concat each input's own). A negative s shifts left.
+   sub, max, min), their sum (mul), the input's (all others; in concat each input's own). A negative s shifts left. The
+   sums of a convolution with multipliers are first multiplied by those of their channels, in 64 bits.
    Where act is "leaky" and the sum is below 0: v = shift_round(sum * slope, s + 8), slope = round(256 * real slope).
 3. Saturate v to [lo, hi]: [-128, 127]; relu: lo = 0; clip: its bounds at the output's radix position, rounded half up,
    within [-128, 127].
@@ -105,8 +106,10 @@ def to_reals(values: Array, radix: int) -> Array:
 
 
 def finish(node: XNode, sums: Array, shift: Any, rounding: str) -> Array:
-    """Apply steps 2 and 3: shift, activation and saturation. Returns: int8."""
+    """Apply steps 2 and 3: multiplier, shift, activation and saturation. Returns: int8."""
     slope = slope_of(node)
+    if node.multipliers:
+        sums = np.asarray(sums, np.int64) * np.asarray(node.multipliers, np.int64)
     shifted = shift_round(sums, shift, rounding)
     if slope is not None:
         negative = shift_round(np.asarray(sums, np.int64) * slope, np.asarray(shift) + SLOPE_BITS, rounding)

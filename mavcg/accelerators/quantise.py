@@ -172,6 +172,7 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
             radix=known[node.name].radix,
             weight_radix=known[node.name].weights,
             bias_steps=known[node.name].bias_steps,
+            multipliers=known[node.name].multipliers,
         )
         for node in graph.nodes
         if node.name in known
@@ -183,13 +184,15 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
                 raise MavcgError(
                     f"{name}: {node.name} has {len(node.weight_radix)} radix positions of weights; build it again"
                 )
+            if len(node.multipliers) not in (0, node.channels):
+                raise MavcgError(f"{name}: {node.name} has {len(node.multipliers)} multipliers; build it again")
             if len(node.bias_steps) not in (0, node.channels):
                 raise MavcgError(f"{name}: {node.name} has {len(node.bias_steps)} steps of biases; build it again")
             in_radix = nodes[node.inputs[0]].radix if node.inputs[0] in nodes else None
             if in_radix is None:
                 raise MavcgError(f"{name}: {node.inputs[0]} has no radix position; build the file again")
             parameters[node.name] = integer_parameters(
-                parameters[node.name], node.weight_radix, in_radix, node.bias_steps
+                parameters[node.name], node.weight_radix, in_radix, node.bias_steps, node.multipliers
             )
     quantised = replace(graph.with_nodes(nodes), parameters=parameters)
     check_xgraph(quantised)

@@ -21,6 +21,7 @@ Shape = tuple[int, ...]
 LEAST_RADIX, MOST_RADIX = -16, 24
 LEAST_SHIFT, MOST_SHIFT = -16, 47
 MOST_ALIGNMENT = 15
+MOST_MULTIPLIER = (1 << 16) - 1
 MOST_LENGTH = 1 << 20  # maximum length of a dimension
 MOST_WINDOW = 1 << 16  # maximum positions of a pool's window, so that its sum times a reciprocal stays below 2^40
 NAME = re.compile(r"[A-Za-z0-9_.:/$@+-]+")
@@ -164,6 +165,12 @@ def _check_parameters(graph: XGraph, node: XNode, x: XNode) -> None:
             raise refuse_node(
                 graph, node, f"{len(node.weight_radix)} radix positions of weights; give 1 or {node.channels}"
             )
+        if len(node.multipliers) not in (0, node.channels) or not all(
+            0 < m <= MOST_MULTIPLIER for m in node.multipliers
+        ):
+            raise refuse_node(
+                graph, node, f"multipliers {node.multipliers[:4]}..; give 0 or {node.channels}, 1 to {MOST_MULTIPLIER}"
+            )
         if len(node.bias_steps) not in (0, node.channels):
             raise refuse_node(graph, node, f"{len(node.bias_steps)} steps of biases; give 0 or {node.channels}")
 
@@ -180,8 +187,14 @@ def _check_radices(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
     if node.kind == "eltwise" and node.op not in ("mul", "copy") and max(radices) - min(radices) > MOST_ALIGNMENT:
         raise refuse_node(graph, node, f"inputs of radix {radices}; they may differ by at most {MOST_ALIGNMENT}")
     for low, high in shift_limits(node, radices):
-        if not LEAST_SHIFT <= low <= high <= MOST_SHIFT:
-            raise refuse_node(graph, node, f"shifts of {low} to {high}; they must be {LEAST_SHIFT} to {MOST_SHIFT}")
+        least = least_shift(node)
+        if not least <= low <= high <= MOST_SHIFT:
+            raise refuse_node(graph, node, f"shifts of {low} to {high}; they must be {least} to {MOST_SHIFT}")
+
+
+def least_shift(node: XNode) -> int:
+    """Return the least shift of a node: sums times a multiplier are not shifted left, so that they keep to 64 bits."""
+    return 0 if node.multipliers else LEAST_SHIFT
 
 
 def shift_limits(node: XNode, radices: Sequence[int]) -> list[tuple[int, int]]:

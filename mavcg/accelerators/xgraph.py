@@ -35,8 +35,10 @@ class XNode:
     reorganise (space to depth), height and width. act: activation, one of ACTS, applied last. act_args: lower and upper
     bound of clip, or slope of leaky, as real numbers. radix: radix position of the tensor; None before quantisation,
     and for a host node whose result stays f32. weight_radix: radix position of the weights, one or one for each output
-    channel; () before quantisation. bias_steps: what quantisation adds to each output channel's integer bias; () for
-    nothing. origin: node of the user's file. on_cpu: True if the CPU computes it though the accelerator could.
+    channel; () before quantisation. multipliers: what the sums of each output channel are multiplied by, from 1 to 2^16
+    - 1, if the weights' scales are not powers of two: a weight q stands for q * multiplier * 2^-weight_radix; () for 1.
+    bias_steps: what quantisation adds to each output channel's integer bias; () for nothing. origin: node of the user's
+    file. on_cpu: True if the CPU computes it though the accelerator could.
     """
 
     name: str
@@ -56,6 +58,7 @@ class XNode:
     act_args: tuple[float, ...] = ()
     radix: int | None = None
     weight_radix: tuple[int, ...] = ()
+    multipliers: tuple[int, ...] = ()
     bias_steps: tuple[int, ...] = ()
     origin: str = ""
     on_cpu: bool = False

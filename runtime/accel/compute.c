@@ -140,7 +140,8 @@ static bool convolve(struct memories *memories, const struct instruction *one) {
     struct finish finish = finish_of(memories, v + CONV_DENSE_LO);
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t o = 0; o < channels; o++)
-            result[i * channels + o] = finished(&finish, (int32_t)sums[i * channels + o], parameters.shifts[o]);
+            result[i * channels + o] = finished(
+                &finish, (int64_t)(int32_t)sums[i * channels + o] * parameters.multipliers[o], parameters.shifts[o]);
     return end_tile(memories, &to, result);
 }
 

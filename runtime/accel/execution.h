@@ -11,7 +11,7 @@
 enum { ENTRY_BYTES = 8, SUM_BYTES = 4, OP_COPY = 5 };
 
 /* Dense arrays that instructions work on; each is kept for the next instruction, and grows. */
-enum array { FIRST, SECOND, RESULT, WEIGHTS, SHIFTS, BIAS, SUMS, PIXELS, ARRAY_COUNT };
+enum array { FIRST, SECOND, RESULT, WEIGHTS, SHIFTS, MULTIPLIERS, BIAS, SUMS, PIXELS, ARRAY_COUNT };
 
 /* The on-chip memories, with a flag for each word that says whether it was written. computed: the tile of the last
  * instruction. fault: why an instruction cannot be executed. */
@@ -32,10 +32,11 @@ struct tile {
     int64_t address, row, block, rows, columns, channels;
 };
 
-/* The parameters of a convolution. bias, shifts: [out_channels]. weights: [positions][out_channels][channels], without
- * the last dimension for a depthwise convolution. */
+/* The parameters of a convolution. bias, shifts, multipliers: [out_channels]. weights:
+ * [positions][out_channels][channels], without the last dimension for a depthwise convolution. */
 struct parameters {
     int32_t *bias;
+    uint16_t *multipliers;
     int8_t *shifts, *weights;
 };
 

@@ -244,14 +244,17 @@ bool read_parameters(struct memories *memories, const struct instruction *one, s
                      words.first, words.end - 1);
     made->bias = array_of(memories, BIAS, out * (int64_t)sizeof *made->bias);
     made->shifts = array_of(memories, SHIFTS, out);
+    made->multipliers = array_of(memories, MULTIPLIERS, out * (int64_t)sizeof *made->multipliers);
     made->weights = array_of(memories, WEIGHTS, positions * out * channels);
-    if (!made->bias || !made->shifts || !made->weights) return false;
+    if (!made->bias || !made->shifts || !made->multipliers || !made->weights) return false;
     for (int64_t o = 0; o < out; o++) {
         const int8_t *block = memories->weights + (words.first + o / lanes * words.block) * row,
                      *entry = block + o % lanes * ENTRY_BYTES;
         const int8_t *stored = block + words.entries * row + o % lanes * word;
         memcpy(&made->bias[o], entry, sizeof *made->bias);
         made->shifts[o] = entry[4];
+        uint16_t multiplier = (uint16_t)((uint8_t)entry[5] | (uint8_t)entry[6] << 8);
+        made->multipliers[o] = multiplier ? multiplier : 1;
         for (int64_t t = 0; depthwise && t < positions; t++)
             made->weights[t * out + o] = stored[t / word * row + t % word];
         for (int64_t t = 0; !depthwise && t < positions; t++)

@@ -155,7 +155,7 @@ def _program(
 
 def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
     nodes = [node for node in graph.nodes if node.radix is not None]
-    return tuple(NodeRadix(n.name, n.radix or 0, n.weight_radix, n.bias_steps) for n in nodes)
+    return tuple(NodeRadix(n.name, n.radix or 0, n.weight_radix, n.bias_steps, n.multipliers) for n in nodes)
 
 
 def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple[AccelProgram, FusedGroup]:

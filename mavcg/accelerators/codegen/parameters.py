@@ -47,9 +47,9 @@ def pack_slice(
 ) -> bytes:
     """Return the bytes of a slice: for each block of output channels its entries, then its weights.
 
-    An entry is: bias, int32; shift, int8; three zeros. The weights of a block are words [output channel, input
-    channel], by kernel row, kernel column and block of input channels; for a depthwise convolution, taps take the place
-    of input channels.
+    An entry is: bias, int32; shift, int8; multiplier, uint16, 0 for 1; a zero. The weights of a block are words [output
+    channel, input channel], by kernel row, kernel column and block of input channels; for a depthwise convolution, taps
+    take the place of input channels.
     """
     count = blocks(part.end - part.first, path.oc_lanes)
     padded = count * path.oc_lanes
@@ -65,6 +65,9 @@ def pack_slice(
     entries = np.zeros((padded, ENTRY_BYTES), np.int8)
     bias = np.ascontiguousarray(parameters.bias[part.first : part.end].astype("<i4"))
     entries[:out, :4] = bias.view(np.int8).reshape(-1, 4)
+    if node.multipliers:
+        multipliers = np.asarray(node.multipliers[part.first : part.end], "<u2")
+        entries[:out, 5:7] = multipliers.view(np.int8).reshape(-1, 2)
     entries[:out, 4] = result_shifts(node, in_radix)[part.first : part.end]
     block = np.zeros((count, path.entry_words * path.weight_word), np.int8)
     block[:, : ENTRY_BYTES * path.oc_lanes] = entries.reshape(count, -1)

@@ -97,6 +97,8 @@ def _fits(most: int, shift: int) -> bool:
 
 
 def _refused_convolution(graph: XGraph, node: XNode, source: XNode, target: IsaTarget) -> str:
+    if node.multipliers:
+        return "its ALU multiplies by 8 bits alone, and weights have scales that are no powers of two"
     parameters = graph.parameters[node.name]
     weights = np.abs(parameters.weights.astype(np.int64)).reshape(node.channels, -1).sum(axis=1)
     most = weights * _MOST_BYTE + np.abs(parameters.bias.astype(np.int64))

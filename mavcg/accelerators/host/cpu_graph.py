@@ -110,7 +110,7 @@ class _CpuGraph:
         (source,) = (self.xgraph.by_name()[name] for name in node.inputs)
         assert source.radix is not None
         radix = np.asarray(node.weight_radix, np.float64)
-        scale = np.broadcast_to(2.0**-radix, parameters.weights.shape[:1])
+        scale = np.broadcast_to(2.0**-radix, parameters.weights.shape[:1]) * np.asarray(node.multipliers or 1)
         weights = parameters.weights * scale.reshape(-1, *(1,) * (parameters.weights.ndim - 1))
         bias = parameters.bias * scale * 2.0**-source.radix
         return self.graph.constant(weights.astype(np.float32), "weights"), self.graph.constant(

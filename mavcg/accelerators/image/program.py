@@ -18,6 +18,7 @@ MOST_FEATURE_BYTES = 1 << 32  # offsets in the features segment have 32 bits
 ENDS = ("misc.end", "compute.finish")  # last instructions of a segment
 MOST_STEPS = 1 << 31  # maximum difference of two 32-bit biases
 _Extent = Annotated[int, Meta(ge=1, le=1 << 20, description="a dimension from 1 to 2^20")]
+_Multiplier = Annotated[int, Meta(ge=1, lt=1 << 16, description="a multiplier from 1 to 2^16 - 1")]
 _Steps = Annotated[int, Meta(ge=-MOST_STEPS, le=MOST_STEPS, description="a number of steps within 32 bits")]
 
 
@@ -53,13 +54,14 @@ class NodeRadix:
     """The quantiser's choices for a node.
 
     radix, weights: radix positions of its tensor and its weights. bias_steps: what is added to the integer bias of each
-    output channel; () for nothing.
+    output channel; () for nothing. multipliers: of the sums of each output channel; () for 1.
     """
 
     node: str
     radix: int
     weights: tuple[int, ...]
     bias_steps: tuple[int, ...] = ()
+    multipliers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def description(program: AccelProgram) -> dict[str, Any]:
         "host": asdict(program.host),
         "tensors": [asdict(tensor) for tensor in program.tensors],
         "radices": [
-            [radix.node, radix.radix, list(radix.weights), list(radix.bias_steps)] for radix in program.radices
+            [r.node, r.radix, list(r.weights), list(r.bias_steps), list(r.multipliers)] for r in program.radices
         ],
         **{key: list(getattr(program, key)) for key in _NAMES},
     }
@@ -175,7 +177,7 @@ class _Description:
     segments: tuple[AccelSegment, ...]
     host: HostPlan
     tensors: tuple[StoredTensor, ...]
-    radices: tuple[tuple[str, Radix, tuple[Radix, ...], tuple[_Steps, ...]], ...]
+    radices: tuple[tuple[str, Radix, tuple[Radix, ...], tuple[_Steps, ...], tuple[_Multiplier, ...]], ...]
     nodes: tuple[str, ...]
     nchw: tuple[str, ...]
 

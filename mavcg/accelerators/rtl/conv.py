@@ -223,11 +223,12 @@ def _finish(
 ) -> None:
     """Add biases or stored sums, requantize, and push results or sums."""
     used = [delay(m, f"conv_used_{i}", sums.channels_left > i, _FINISHED) for i in range(sizes.word)]
-    shifts = []
-    for channel, shift in enumerate(sums.entries.shifts):
-        kept = Signal(signed(8), name=f"conv_shift_{channel}")
-        m.d.sync += kept.eq(shift)
+    shifts, multipliers = [], []
+    for channel, (shift, multiplier) in enumerate(zip(sums.entries.shifts, sums.entries.multipliers, strict=True)):
+        kept, factor = Signal(signed(8), name=f"conv_shift_{channel}"), Signal(16, name=f"conv_multiplier_{channel}")
+        m.d.sync += [kept.eq(shift), factor.eq(multiplier)]
         shifts.append(kept)
+        multipliers.append(factor)
     finish = finish_of(v)
     for row in range(sizes.rows):
         bytes_out, sums_out = [], []
@@ -235,7 +236,7 @@ def _finish(
             start = Mux(v["accumulate"], sums.stored[row][channel], sums.entries.biases[channel])
             whole = Signal(signed(SUM_BITS), name=f"conv_whole_{row}_{channel}")
             m.d.sync += whole.eq(total + start)
-            made = requantize(m, f"conv_{row}_{channel}", sizes, whole, shifts[channel], finish)
+            made = requantize(m, f"conv_{row}_{channel}", sizes, whole, shifts[channel], finish, multipliers[channel])
             bytes_out.append(Mux(used[channel], made, 0)[:8])
             sums_out.append(Mux(used[channel], delay(m, f"conv_sum_{row}_{channel}", whole, STAGES), 0)[:SUM_BITS])
         m.d.comb += [

@@ -165,10 +165,11 @@ def stored_sums(
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries of a block. biases, shifts: of each channel. ready: 1 if the block may end; they will be there."""
+    """Entries of a block: values of each channel. ready: 1 if the block may end; they will be there."""
 
     biases: list[Any]
     shifts: list[Any]
+    multipliers: list[Any]
     ready: Any
 
 
@@ -204,5 +205,8 @@ def channel_entries(m: Module, sizes: RtlSizes, port: WeightRead, base: Any, beg
     words = Cat(current)
     entries = [words[ENTRY_BITS * i : ENTRY_BITS * (i + 1)] for i in range(sizes.word)]
     return Entries(
-        [one[:32] for one in entries], [one[32:40].as_signed() for one in entries], position >= max(1, count - 1)
+        [one[:32] for one in entries],
+        [one[32:40].as_signed() for one in entries],
+        [one[40:56] for one in entries],
+        position >= max(1, count - 1),
     )

@@ -32,11 +32,16 @@ def finish_of(v: Mapping[str, Any]) -> Finish:
     return Finish(v["lo"], v["hi"], v["leaky"], v["slope"])
 
 
-def requantize(m: Module, name: str, sizes: RtlSizes, total: Any, shift: Any, finish: Finish) -> Any:
+def requantize(
+    m: Module, name: str, sizes: RtlSizes, total: Any, shift: Any, finish: Finish, multiplier: Any = None
+) -> Any:
     """Return the 8-bit result of `total` * 2^-shift, STAGES cycles later.
 
-    total: a signed sum, at most 54 bits with the slope's product. shift: signed, at most 8 bits.
+    total: a signed sum, at most 58 bits with the products of slope and multiplier. shift: signed, at most 8 bits.
+    multiplier: 16 bits, 0 for 1; None for 1.
     """
+    if multiplier is not None:
+        total = total * Mux(multiplier == 0, 1, multiplier)
     scaled, by = Signal(signed(SUM_BITS), name=f"{name}_scaled"), Signal(signed(_SHIFT_BITS + 1), name=f"{name}_by")
     slopes = finish.leaky & (total < 0)
     m.d.sync += [

@@ -103,7 +103,14 @@ def _windowed(m: _Maker, name: str, kind: str, source: str) -> str | None:
         return m.add(replace(node, radix=in_radix + c.choice((-1, 0, 0, 1))))
     random_numbers = np.random.default_rng(c.randrange(1 << 30))
     weight_radix = c.choice(((7,), tuple(c.randrange(4, 9) for _ in range(out_ch))))
-    made = m.add(replace(node, radix=c.randrange(1, 6), weight_radix=weight_radix))
+    multipliers: tuple[int, ...] = ()
+    own = random.Random(repr((name, out_ch, weight_radix)))  # leaves the network as it is without multipliers
+    if own.random() < 0.25:  # scales that are no powers of two
+        weight_radix = tuple(own.randrange(17, 22) for _ in range(out_ch))
+        multipliers = tuple(
+            own.choice((1, 1 << 15, (1 << 16) - 1, own.randrange(1 << 13, 1 << 16))) for _ in range(out_ch)
+        )
+    made = m.add(replace(node, radix=c.randrange(1, 6), weight_radix=weight_radix, multipliers=multipliers))
     if made is not None:
         weights = random_numbers.integers(-128, 128, (out_ch, *kernel, 1 if kind == "depthwise" else depth), np.int8)
         bias = random_numbers.integers(-(1 << 12), 1 << 12, out_ch, np.int32)

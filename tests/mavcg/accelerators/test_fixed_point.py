@@ -1,6 +1,7 @@
 """The fixed-point arithmetic agrees with Python's whole numbers and fractions, position by position."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -121,6 +122,7 @@ def by_position(node: XNode, p: Parameters | None, x: Array, x_radix: int, round
             for (i, j), v in seen.items():
                 total += sum(int(v[first + c]) * int(p.weights[o, i, j, c]) for c in range(depth))
             total = (total + (1 << 31)) % (1 << 32) - (1 << 31)
+            total *= node.multipliers[o] if node.multipliers else 1
             radix = x_radix + node.weight_radix[o if len(node.weight_radix) > 1 else 0]
         shift = radix - node.radix
         value = rounded(Fraction(total) / Fraction(2) ** shift, rounding)
@@ -171,6 +173,9 @@ def windowed(draw: st.DrawFn) -> tuple[XNode, Parameters | None, Array, int]:
         radix=draw(st.integers(-2, 8)),
         weight_radix=tuple(draw(st.integers(-1, 9)) for _ in range(bits)) if kind in ("conv", "depthwise") else (),
     )
+    if kind in ("conv", "depthwise") and draw(st.booleans()):
+        multipliers = tuple(draw(st.integers(1, 65535)) for _ in range(out_ch))
+        node = replace(node, multipliers=multipliers, weight_radix=tuple(r + 14 for r in node.weight_radix))
     made = result_shape(EMPTY, node, [shape])
     node = XNode(**{**node.__dict__, "shape": made})
     x = random.integers(-128, 128, shape).astype(np.int8)

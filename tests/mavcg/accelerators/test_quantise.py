@@ -57,7 +57,7 @@ def test_the_graph_is_quantised(real: XGraph, quantised: QuantisedGraph) -> None
 
 
 @pytest.mark.parametrize("rounding", ["half_up", "half_away", "floor"])
-@pytest.mark.parametrize("granularity", ["tensor", "depthwise", "channel"])
+@pytest.mark.parametrize("granularity", ["tensor", "depthwise", "channel", "scale"])
 def test_errors_are_those_of_8_bits(
     real: XGraph, images: list[dict[str, Array]], rounding: str, granularity: str
 ) -> None:
@@ -72,7 +72,7 @@ def test_errors_are_those_of_8_bits(
     lengths = {len(n.weight_radix) for n in quantised.graph.nodes if n.kind in CONVOLUTIONS}
     every = {n.channels for n in real.nodes if n.kind in CONVOLUTIONS}
     depthwise = {n.channels for n in real.nodes if n.kind == "depthwise"}
-    assert lengths == {"tensor": {1}, "depthwise": {1} | depthwise, "channel": every}[granularity]
+    assert lengths == {"tensor": {1}, "depthwise": {1} | depthwise, "channel": every, "scale": every}[granularity]
 
 
 def test_reported_errors_are_those_of_the_integers(
@@ -137,11 +137,30 @@ def test_bias_correction_brings_the_means_together(real: XGraph, images: list[di
     assert (np.abs(means[0] - means[1]) <= unit).all()
 
 
-def test_a_file_has_what_the_reference_needs(real: XGraph, quantised: QuantisedGraph) -> None:
-    """Positions and steps of biases make the same integers of the model again."""
+def test_weights_of_an_8_bit_file_keep_their_values(real: XGraph, images: list[dict[str, Array]]) -> None:
+    """Weights are int8 times any scale of their channel, whose largest is not always 127."""
+    numbers, parameters = np.random.default_rng(3), dict(real.parameters)
+    for name, p in real.parameters.items():
+        integers = numbers.integers(-90, 91, p.weights.shape)
+        scales = numbers.uniform(1e-3, 0.05, len(p.weights)).astype(np.float32)
+        weights = integers * scales.reshape(-1, *(1,) * (p.weights.ndim - 1))
+        parameters[name] = Parameters(weights.astype(np.float32), p.bias)
+
+    made = quantise(replace(real, parameters=parameters), images[:1], "half_up", "scale").graph
+
+    for node in made.nodes:
+        if node.name in parameters:
+            scale = np.ldexp(node.multipliers, -np.asarray(node.weight_radix))
+            kept = made.parameters[node.name].weights * scale.reshape(-1, 1, 1, 1)
+            assert np.allclose(kept, parameters[node.name].weights, rtol=1e-4, atol=0)
+
+
+def test_a_file_has_what_the_reference_needs(real: XGraph, images: list[dict[str, Array]]) -> None:
+    """Positions, multipliers and steps of biases make the same integers of the model again."""
+    quantised = quantise(real, images[:1], "half_up", "scale")
     nodes = [node for node in quantised.graph.nodes if node.radix is not None]
     assert any(node.bias_steps for node in nodes)
-    radices = tuple(NodeRadix(n.name, n.radix or 0, n.weight_radix, n.bias_steps) for n in nodes)
+    radices = tuple(NodeRadix(n.name, n.radix or 0, n.weight_radix, n.bias_steps, n.multipliers) for n in nodes)
 
     again = with_radices(real, radices, "p.elf")
 
@@ -149,7 +168,7 @@ def test_a_file_has_what_the_reference_needs(real: XGraph, quantised: QuantisedG
         assert np.array_equal(again.parameters[name].weights, expected.weights)
         assert np.array_equal(again.parameters[name].bias, expected.bias)
     broken = tuple(replace(one, bias_steps=one.bias_steps[1:]) for one in radices)
-    with pytest.raises(MavcgError, match=r"p\.elf: dw has 7 steps of biases; build it again"):
+    with pytest.raises(MavcgError, match=r"p\.elf: c1 has 7 steps of biases; build it again"):
         with_radices(real, broken, "p.elf")
 
 

@@ -58,6 +58,14 @@ class AccelBuildOptions:
             help="Choose one radix position for each tensor; default: one for each channel in depthwise layers only.",
         ),
     ] = False
+    any_scale: Annotated[
+        bool,
+        typer.Option(
+            "--any-scale",
+            help="Give the weights of each output channel any scale, by a multiplier and a shift: the integers of "
+            "8-bit files stay as they are.",
+        ),
+    ] = False
     shape: InputShapes = None
     ignore_declared_shapes: IgnoreDeclaredShapes = False
     weights: CaffeWeights = None
@@ -105,6 +113,7 @@ def run_build(options: AccelBuildOptions) -> None:
     mavcg accel build deploy.prototxt --weights net.caffemodel --target zu2 -o net.elf
     mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
+    mavcg accel build net_int8.tflite --target zu2 --any-scale -o net.elf
     """
     from mavcg.accelerators.build import ProgramRequest, build_json, build_program, with_cpu_parts
     from mavcg.accelerators.codegen.objective import objective_of
@@ -118,9 +127,15 @@ def run_build(options: AccelBuildOptions) -> None:
         raise MavcgError(
             f"-o {options.output}: the folder {options.output.parent} does not exist; make it, or name another file"
         )
-    if options.per_channel and options.per_tensor:
-        raise MavcgError("--per-channel and --per-tensor: exclude each other; give one of the two")
-    granularity = "channel" if options.per_channel else "tensor" if options.per_tensor else "depthwise"
+    given = {
+        "--per-channel": ("channel", options.per_channel),
+        "--per-tensor": ("tensor", options.per_tensor),
+        "--any-scale": ("scale", options.any_scale),
+    }
+    chosen = [name for name, (_, is_given) in given.items() if is_given]
+    if len(chosen) > 1:
+        raise MavcgError(f"{' and '.join(chosen)}: exclude each other; give one of them")
+    granularity = given[chosen[0]][0] if chosen else "depthwise"
     cpu = CpuCores(options.board, tuple(name.strip() for name in options.cores.split(",")) if options.cores else ())
     with Progress() as progress:
         request = ProgramRequest(

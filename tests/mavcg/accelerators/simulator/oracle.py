@@ -124,10 +124,10 @@ def _convolve(memories: Memories, instruction: AccelInstruction) -> Array | None
     if not v["partial"]:
         memories.check_tile(v, "to", *shape)
     x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
-    bias, shifts, weights = memories.read_parameters(mode, v)
+    bias, shifts, multipliers, weights = memories.read_parameters(mode, v)
     start = memories.read_sums(v["sums"], shape) if v["accumulate"] else bias
     sums = arithmetic.convolution_sums(mode, v, x, weights)
-    total, result = arithmetic.convolution_result(v, sums, start, shifts, memories.path.rounding)
+    total, result = arithmetic.convolution_result(v, sums, start, (shifts, multipliers), memories.path.rounding)
     if v["partial"]:
         memories.write_sums(v["sums"], total)
         return None

@@ -76,10 +76,15 @@ def convolution_sums(mode: str, v: Values, x: Array, weights: Array) -> Array:
     return total.astype(np.int64)
 
 
-def convolution_result(v: Values, sums: Array, start: Array, shifts: Array, rounding: str) -> tuple[Array, Array]:
-    """Return the 32-bit sums that begin at `start` (bias or earlier sums), and the int8 result."""
+def convolution_result(
+    v: Values, sums: Array, start: Array, scale: tuple[Array, Array], rounding: str
+) -> tuple[Array, Array]:
+    """Return the 32-bit sums that begin at `start` (bias or earlier sums), and the int8 result.
+
+    scale: shift and multiplier of each output channel.
+    """
     total = wrap32(sums + start)
-    return total, finish(v, total, shifts, rounding)
+    return total, finish(v, total * scale[1], scale[0], rounding)
 
 
 def pool(mode: str, v: Values, x: Array, rounding: str) -> Array:

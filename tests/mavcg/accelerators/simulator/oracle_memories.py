@@ -136,8 +136,8 @@ class Memories:
         self.weights[at] = self.parameters[v["ddr"] : v["ddr"] + size].reshape(-1, *self.weights.shape[1:])
         self.weights_written[at] = True
 
-    def read_parameters(self, mode: str, v: Mapping[str, int]) -> tuple[Array, Array, Array]:
-        """Return bias and shift of each output channel and the weights [out_channels, k_h, k_w, channels].
+    def read_parameters(self, mode: str, v: Mapping[str, int]) -> tuple[Array, Array, Array, Array]:
+        """Return bias, shift and multiplier of each output channel and the weights [out_channels, k_h, k_w, channels].
 
         Raises: MavcgError for words beyond weight memory or never loaded.
         """
@@ -161,4 +161,5 @@ class Memories:
         else:
             weights = stored.reshape(v["out_channels"], taps, -1)[:, :, : v["channels"]]
         shape = (v["out_channels"], v["kernel_rows"], v["kernel_columns"], weights.shape[-1])
-        return bias, entries[:, 4].astype(np.int64), weights.reshape(shape)
+        multipliers = np.ascontiguousarray(entries[:, 5:7]).view("<u2")[:, 0].astype(np.int64)
+        return bias, entries[:, 4].astype(np.int64), np.maximum(multipliers, 1), weights.reshape(shape)
