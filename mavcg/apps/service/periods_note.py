@@ -30,12 +30,12 @@ def _of_json(own: Mapping[str, Any]) -> Periodic:
 
 def library_periods(library: Path) -> dict[str, Periodic]:
     """Return the periods of a library's networks, by name. Raises: MavcgError for a library without them."""
-    with note_errors(library):
+    with note_errors(library):  # a note may have any keys and values
         described = application_of(library)
-    networks = [] if described is None else described["networks"]
-    if not networks or any("periodic" not in network for network in networks):
-        raise MavcgError(
-            f"{library}: has no networks with periods; give each [[network]] of app.toml period_ms, and build it by "
-            "mavcg app build"
-        )
-    return {str(network["model"]): _of_json(network["periodic"]) for network in networks}
+        networks = [] if described is None else described["networks"]
+        if networks and all("periodic" in network for network in networks):
+            return {str(network["model"]): _of_json(network["periodic"]) for network in networks}
+    raise MavcgError(
+        f"{library}: has no networks with periods; give each [[network]] of app.toml period_ms, and build it by mavcg "
+        "app build"
+    )
