@@ -85,6 +85,7 @@ UNITS: Mapping[str, Unit] = {
             "engine_library.c",
             "engine_process.c",
             "engine_turns.c",
+            "engine_wake.c",
             "engine_chunk.c",
             "engine_options.c",
             "engine_pool.c",

@@ -109,6 +109,7 @@ struct engine_pool {
     uint32_t stop;
     uint32_t sleepers;      /* threads to wake when `posted` changes */
     uint32_t caller_sleeps; /* the caller sleeps: wake it when `done` is complete */
+    uint32_t virtual_cpus;  /* CPUs of a virtual machine, if the context does not restrict its threads; else 0 */
     uint32_t in_steps; /* number of threads between a read of the ticket and their last use of it; see leave_steps */
     struct engine_thread *threads;
     uint32_t on_core[CORE_IDS]; /* number of threads (caller included) last seen on a core of each type */
@@ -155,6 +156,9 @@ struct engine_thread {
     struct mavcg_context *context;
     uint32_t number; /* from 1; 0 is the caller */
     uint32_t core;   /* id of the core that it was last seen on */
+    int32_t id;      /* the system's number of it */
+    bool sleeps;
+    bool kept_off; /* it is woken on another CPU than the caller's; for the caller alone */
     pthread_t handle;
 };
 

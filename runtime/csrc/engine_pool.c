@@ -16,6 +16,7 @@
 #include "engine_shape.h"
 #include "engine_system.h"
 #include "engine_wait.h"
+#include "engine_wake.h"
 #include "internal.h"
 
 /* The ticket while no step is active: its row counts exceed those of any step, whether counted at one end or at
@@ -167,12 +168,28 @@ static void wait_until_done(struct engine_pool *pool, uint32_t rows) {
     __atomic_store_n(&pool->caller_sleeps, 0, __ATOMIC_RELAXED);
 }
 
+/* Wake threads; on a virtual machine none on the caller's CPU. */
+static void wake_threads(struct mavcg_context *context, uint32_t threads) {
+    struct engine_pool *pool = &context->pool;
+    const uint32_t workers = pool->virtual_cpus ? context->process->running : 0;
+    const int32_t cpu = workers ? this_cpu() : -1;
+    for (uint32_t i = 0; i < workers; i++) {
+        struct engine_thread *thread = &pool->threads[i];
+        bool sleeps = __atomic_load_n(&thread->sleeps, __ATOMIC_ACQUIRE);
+        thread->kept_off = sleeps && cpu >= 0 && keep_off_cpu(thread->id, (uint32_t)cpu, pool->virtual_cpus);
+    }
+    wake(&pool->posted, threads);
+    for (uint32_t i = 0; i < workers; i++)
+        if (pool->threads[i].kept_off) allow_all_cpus(pool->threads[i].id);
+}
+
 /* Announce a step to the threads, and wake at most max_wakes of them. No wake-up is lost: the kernel compares `posted`
  * before it lets a thread sleep, and this function increments `posted` before it reads the number of sleepers. */
-static void post(struct engine_pool *pool, uint32_t max_wakes) {
+static void post(struct mavcg_context *context, uint32_t max_wakes) {
+    struct engine_pool *pool = &context->pool;
     __atomic_add_fetch(&pool->posted, 1, __ATOMIC_SEQ_CST);
     uint32_t sleepers = __atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST);
-    if (sleepers) wake(&pool->posted, sleepers < max_wakes ? sleepers : max_wakes);
+    if (sleepers) wake_threads(context, sleepers < max_wakes ? sleepers : max_wakes);
 }
 
 MAVCG_PRIVATE uint32_t min_chunks(const struct engine_step *step, uint32_t rows) {
@@ -188,16 +205,18 @@ MAVCG_PRIVATE void run_in_parallel(struct mavcg_context *context, uint32_t numbe
     __atomic_store_n(&pool->team_fastest, team.fastest, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->done, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->ticket, first_ticket(number), __ATOMIC_RELEASE);
-    post(pool, min_chunks(step, rows) - 1);
+    post(context, min_chunks(step, rows) - 1);
     work_on_step(context, 0);
     wait_until_done(pool, rows);
 }
 
 /* Wait until `posted` differs from `seen`. Returns its new value. */
-static uint32_t wait_for_post(struct engine_pool *pool, uint32_t seen) {
+static uint32_t wait_for_post(struct engine_pool *pool, struct engine_thread *thread, uint32_t seen) {
     if (!spin_until_change(&pool->posted, seen, pool->spin_ns)) {
+        __atomic_store_n(&thread->sleeps, true, __ATOMIC_RELEASE);
         __atomic_add_fetch(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
         while (__atomic_load_n(&pool->posted, __ATOMIC_SEQ_CST) == seen) sleep_while(&pool->posted, seen);
+        __atomic_store_n(&thread->sleeps, false, __ATOMIC_RELAXED);
         __atomic_sub_fetch(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
     }
     return __atomic_load_n(&pool->posted, __ATOMIC_ACQUIRE);
@@ -230,10 +249,11 @@ static void *thread_main(void *argument) {
     struct engine_thread *thread = argument;
     struct engine_pool *pool = &thread->context->pool;
     uint32_t seen = pool->first_posted;
+    thread->id = this_thread();
     name_thread(thread->number);
     restrict_to_cpus(thread->context, thread->number);
     for (;;) {
-        seen = wait_for_post(pool, seen);
+        seen = wait_for_post(pool, thread, seen);
         if (__atomic_load_n(&pool->stop, __ATOMIC_ACQUIRE)) return NULL;
         work_on_step(thread->context, thread->number);
     }
@@ -243,7 +263,7 @@ MAVCG_PRIVATE void stop_workers(struct mavcg_context *context) {
     struct engine_pool *pool = &context->pool;
     struct process_state *process = context->process;
     __atomic_store_n(&pool->stop, 1, __ATOMIC_RELEASE);
-    post(pool, process->running);
+    post(context, process->running);
     for (uint32_t i = 0; i < process->running; i++) pthread_join(pool->threads[i].handle, NULL);
     process->workers = process->running = 0;
 }
@@ -267,6 +287,8 @@ MAVCG_PRIVATE int start_workers(struct mavcg_context *context, uint32_t process)
     if (state->workers == process) return MAVCG_OK;
     state->running = pool->stop = pool->sleepers = pool->caller_sleeps = pool->done = pool->in_steps = 0;
     pool->first_posted = pool->posted;
+    const bool restricted = context->plan || context->flags & MAVCG_PIN || !pool->spin_ns; /* or more than CPUs */
+    pool->virtual_cpus = restricted ? 0 : virtual_cpus();
     pool->ticket = NO_ROWS;
     memset(pool->on_core, 0, sizeof pool->on_core);
     pool->caller_core = current_core(); /* an estimate until each thread reports its core */
@@ -278,6 +300,7 @@ MAVCG_PRIVATE int start_workers(struct mavcg_context *context, uint32_t process)
         thread->context = context;
         thread->number = i + 1;
         thread->core = pool->caller_core;
+        thread->sleeps = false;
         if (start_thread(thread)) break;
         state->running++;
     }

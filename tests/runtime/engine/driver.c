@@ -632,8 +632,20 @@ static int failures(void) {
 
 #ifdef PRETENDING
 /* A machine of 8 CPUs, as far as the engine asks; what it does about them is noted. */
-static int pretended_cpus, calls;
-static uint64_t masks[64];
+static int pretended_cpus, pretended_virtual, calls, moves;
+static uint64_t masks[64], moved[64]; /* of a thread by itself, of another one by the caller */
+long pretended_sysconf(int name);
+long pretended_sysconf(int name) {
+    NEED(name == _SC_NPROCESSORS_ONLN);
+    return 2;
+}
+uint32_t pretended_cpuid(uint32_t leaf, uint32_t subleaf, int wanted);
+uint32_t pretended_cpuid(uint32_t leaf, uint32_t subleaf, int wanted) {
+    uint32_t r[4];
+    __asm__ volatile("cpuid" : "=a"(r[0]), "=b"(r[1]), "=c"(r[2]), "=d"(r[3]) : "a"(leaf), "c"(subleaf));
+    if (leaf == 1) r[2] = (r[2] & ~(1u << 31)) | (uint32_t)pretended_virtual << 31;
+    return r[wanted];
+}
 long pretended_syscall(long number, ...);
 long pretended_syscall(long number, ...) {
     va_list list;
@@ -643,6 +655,8 @@ long pretended_syscall(long number, ...) {
     va_end(list);
     if (number == SYS_sched_getaffinity && pretended_cpus < 0) return -1;
     if (number == SYS_sched_getaffinity) return *(uint64_t *)a[2] = (uint64_t)pretended_cpus, 8;
+    if (number == SYS_getcpu) return *(unsigned *)a[0] = 1, 0;
+    if (number == SYS_sched_setaffinity && a[0]) return moved[moves++ % 64] = *(uint64_t *)a[2], 0;
     if (number == SYS_sched_setaffinity)
         return masks[__atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED)] = *(uint64_t *)a[2], 0;
     return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -663,6 +677,20 @@ static int plans(int cpus, int pin) {
     for (int i = 0; i < calls; i++) printf(" %lx", (unsigned long)masks[i]);
     printf("\n");
     return 0;
+}
+
+/* Prints what the caller does with a sleeping thread beside a wake-up: the masks that it gives it. */
+static int woken(int cpus, int is_virtual) {
+    pretended_cpus = cpus;
+    pretended_virtual = is_virtual;
+    exercise_context *context = made(2, 0);
+    for (int i = 0; i < 20 && !moves; i++) {
+        usleep(5000);
+        run_many(context, 1, 1);
+    }
+    exercise_destroy(context);
+    for (int i = 0; i < moves && i < 2; i++) printf("%lx ", (unsigned long)moved[i]);
+    return moves % 2;
 }
 #endif
 
@@ -717,6 +745,7 @@ int main(int argc, char **argv) {
 #endif
 #ifdef PRETENDING
     if (!strcmp(what, "plans")) failed = plans(first, second);
+    if (!strcmp(what, "woken")) failed = woken(first, second);
 #endif
 #ifdef OLD_CPU
     if (!strcmp(what, "old_cpu")) failed = old_cpu();

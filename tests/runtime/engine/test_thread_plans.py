@@ -17,6 +17,7 @@ from mavcg.hardware.core import Core
 from mavcg.runtime.core_speeds import plan_rows, speed_rows
 from mavcg.runtime.coreset import CoreSet
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
+from mavcg.toolchain.target import host_target
 from tests.machine import needs_two_cpus
 
 Build = Callable[..., Path]
@@ -123,6 +124,22 @@ def test_threads_keep_off_the_cores_that_are_not_chosen(
 
     done = run(program, "plans", str(cpus), str(pin), MAVCG_CPU_MAP="0-3=generic,4-5=a,6-7=b")
     assert done.stdout == f"{printed}\nok\n"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(host_target().arch != "x86_64", reason="of virtual x86 machines")
+@pytest.mark.parametrize(
+    ("cpus", "virtual", "printed"),
+    [(0b11, 1, "1 ffffffffffffffff ok\n"), (0b11, 0, "ok\n"), (0b01, 1, "ok\n"), (-1, 1, "ok\n")],
+)
+def test_a_virtual_machine_wakes_threads_off_the_callers_cpu(
+    build_checked: Build, run: Run, cpus: int, virtual: int, printed: str
+) -> None:
+    """The caller is on CPU 1. Threads that may not run on all CPUs are left alone, as on other machines."""
+    pretended = [f"-D{name}=pretended_{name.removeprefix('MAVCG_').lower()}" for name in ("syscall", "MAVCG_CPUID")]
+    program = build_checked(("-DPRETENDING",), (*pretended, "-Dsysconf=pretended_sysconf"))
+
+    assert run(program, "woken", str(cpus), str(virtual)).stdout == printed
 
 
 def test_the_table_has_the_fastest_first() -> None:
