@@ -58,7 +58,8 @@ def served(library: Path, seconds: float) -> dict[str, Any]:
         raise MavcgError("bench.apps.served_deadlines: the system refuses SCHED_FIFO; run it as root")
     with load_application(library) as application:
         times = measure_times(application, {name: own.priority for name, own in periods.items()}, MEASURED_SECONDS)
-        service = service_json(measured_tasks(periods, times, MARGIN), "measured", MARGIN)
+        tasks = measured_tasks(periods, times, MARGIN)
+        service = service_json(tasks, "measured", MARGIN)
         if not service["holds"]:
             raise MavcgError(f"{', '.join(service['may_miss'])} may miss deadlines: {json.dumps(service['networks'])}")
         inputs = {name: random_inputs(application[name], 0) for name in periods}
@@ -67,7 +68,7 @@ def served(library: Path, seconds: float) -> dict[str, Any]:
             for name, own in periods.items()
         ]
         jobs = application.serve(networks, seconds)
-    return {"service": service, "rows": served_json(periods, jobs, times)}
+    return {"service": service, "rows": served_json(tasks, jobs, times)}
 
 
 def main(words: Sequence[str] | None = None) -> None:

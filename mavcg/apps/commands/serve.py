@@ -108,7 +108,7 @@ def run_serve(options: AppServeOptions) -> None:
             ],
             options.seconds,
         )
-    rows = served_json(periods, served, times)
+    rows = served_json(tasks, served, times)
     if options.plot is not None:
         draw_gantt(tasks, served_schedule(periods, served), f"{options.library.name}, measured", options.plot)
         note(f"wrote the schedule to {options.plot}")
@@ -128,6 +128,8 @@ def run_serve(options: AppServeOptions) -> None:
     show_service(service, console())
     show_schedule(rows, options.seconds, console(), "measured")
     console().print(f"{kept:,} of {len(served):,} deadlines kept")
+    if longer := [row["name"] for row in rows if row["beyond_times"]]:
+        console().print(f"jobs of {', '.join(longer)} took longer than was measured before, with the margin: raise it")
 
 
 serve = command_of("serve", AppServeOptions, run_serve)

@@ -122,6 +122,11 @@ def served_schedule(periods: Mapping[str, Periodic], jobs: Sequence[ServedJob]) 
         )
         for job in sorted(jobs, key=lambda each: each.release_ns)
     )
+    return SimulatedSchedule(_slices(jobs), made)
+
+
+def _slices(jobs: Sequence[ServedJob]) -> tuple[ScheduleSlice, ...]:
+    """Return when each job ran: from its begin to its end, without the time of the jobs that preempted it."""
     edges = sorted(
         [(job.begin_ns, 1, job) for job in jobs if not job.skipped]
         + [(job.end_ns, 0, job) for job in jobs if not job.skipped],
@@ -136,33 +141,50 @@ def served_schedule(periods: Mapping[str, Periodic], jobs: Sequence[ServedJob]) 
         else:
             running.remove(job)
         since = now
-    return SimulatedSchedule(tuple(slices), made)
+    return tuple(slices)
+
+
+def own_times_ns(jobs: Sequence[ServedJob]) -> dict[tuple[str, int], int]:
+    """Return the time of each job that ran, by network and number, in ns: without that of jobs that preempted it."""
+    times = dict[tuple[str, int], int]()
+    for part in _slices(jobs):
+        key = (part.task, part.job)
+        times[key] = times.get(key, 0) + part.end_ns - part.begin_ns
+    return times
 
 
 def served_json(
-    periods: Mapping[str, Periodic], jobs: Sequence[ServedJob], times: Mapping[str, MeasuredTimes]
+    tasks: Sequence[PeriodicTask], jobs: Sequence[ServedJob], times: Mapping[str, MeasuredTimes]
 ) -> list[dict[str, Any]]:
-    """Return what a run showed of each network: jobs kept, late and skipped, and responses in ms."""
-    rows = []
-    for name, periodic in periods.items():
-        own = [job for job in jobs if job.network == name]
+    """Return what a run showed of each network: jobs kept, late and skipped, and responses in ms.
+
+    tasks: by which the networks were admitted. worst_run_ms: of the jobs, without those that preempted them.
+    beyond_times: number of jobs that took longer than the tasks have it, so that the bounds need not hold.
+    """
+    rows, run_ns = [], own_times_ns(jobs)
+    for task in tasks:
+        own = [job for job in jobs if job.network == task.name]
         ran = [job.end_ns - job.release_ns for job in own if not job.skipped]
-        late = sum(response > periodic.deadline_ns for response in ran)
+        runs = [run_ns[(job.network, job.number)] for job in own if not job.skipped]
+        late = sum(response > task.deadline_ns for response in ran)
+        measured = times[task.name]
         rows.append(
             {
-                "name": name,
+                "name": task.name,
                 "jobs": len(own),
                 "kept": len(ran) - late,
                 "late": late,
                 "skipped": len(own) - len(ran),
                 "worst_response_ms": max(ran, default=0) / 1e6,
                 "median_response_ms": statistics.median(ran) / 1e6 if ran else 0.0,
+                "worst_run_ms": max(runs, default=0) / 1e6,
+                "beyond_times": sum(own_ns > task.total_ns for own_ns in runs),
                 "preemptions": sum(job.preemptions for job in own),
                 "measured": {
-                    "runs": times[name].runs,
-                    "worst_run_ms": times[name].run_ns / 1e6,
-                    "worst_section_ms": times[name].section_ns / 1e6,
-                    "worst_notice_ms": times[name].notice_ns / 1e6,
+                    "runs": measured.runs,
+                    "worst_run_ms": measured.run_ns / 1e6,
+                    "worst_section_ms": measured.section_ns / 1e6,
+                    "worst_notice_ms": measured.notice_ns / 1e6,
                 },
             }
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.apps.service.measured import MeasuredTimes, measured_tasks, served_schedule
+from mavcg.apps.service.measured import MeasuredTimes, measured_tasks, own_times_ns, served_json, served_schedule
 from mavcg.apps.service.periodic_keys import Periodic
 from mavcg.errors import MavcgError
 from mavcg.runtime.application import load_application
@@ -169,3 +169,10 @@ def test_a_run_is_drawn_from_its_jobs() -> None:
         ("a", 32, 40),
     ]
     assert [each.kept for each in schedule.jobs] == [True, False, True, False]
+    assert own_times_ns(jobs) == {("a", 0): 34, ("b", 0): 4, ("b", 1): 2}
+    times = {name: MeasuredTimes(9, 3, 2, 1) for name in periods}
+    rows = served_json(measured_tasks(periods, times, 0.0), jobs, times)
+    assert [(row["kept"], row["late"], row["skipped"], row["beyond_times"]) for row in rows] == [
+        (1, 0, 0, 1),
+        (1, 1, 1, 1),
+    ]
