@@ -165,15 +165,23 @@ def check_operands(
 
     views: tensors whose places follow from the lengths.
     """
-    operands = list(a.operands)
-    if isinstance(b.spec, ResampleSpec) and isinstance(index := operands[1].constant, np.ndarray):
-        operands[1] = replace(operands[1], constant=np.minimum(index, b.spec.length - 1))  # as its kernel reads them
+    operands = _as_read(a, b), _as_read(b, a)
     same = len(a.operands) == len(b.operands) and all(
         (x.tensor in views and x.tensor == y.tensor and x == y) or _same_operand(x, y, most, other)
-        for x, y in zip(operands, b.operands, strict=False)
+        for x, y in zip(*operands, strict=False)
     )
     if not same:
         raise step_refusal(a, dimensions, "its constants change, or where its tensors lie in their buffers")
+
+
+def _as_read(step: LoweredStep, other: LoweredStep) -> Sequence[Operand]:
+    """Return the operands of a step, of a resampling with the rows that its kernel reads of the shorter of both."""
+    specs, index = (step.spec, other.spec), step.operands[1].constant if len(step.operands) > 1 else None
+    lengths = [spec.length for spec in specs if isinstance(spec, ResampleSpec)]
+    if len(lengths) < 2 or not isinstance(index, np.ndarray):
+        return step.operands
+    read = replace(step.operands[1], constant=np.minimum(index, min(lengths) - 1))
+    return (step.operands[0], read, *step.operands[2:])
 
 
 def _same_operand(a: Operand, b: Operand, most: LoweredGraph, other: LoweredGraph) -> bool:

@@ -126,10 +126,13 @@ class GraphComparison:
                 raise self.refusal(a, f"resizes otherwise than by its lengths at {self._at(lengths)}")
             return True
         for x, y in pairs:
-            table = known[0].get(x)
-            if table is not None and a.op == "resample" and x == a.inputs[1]:
-                table = np.minimum(table, graph.types[b.inputs[0]].shape[b.attr("axis")] - 1)
-            if table is not None and y in known[1] and not _is_corner(table, known[1][y]):
+            table, other = known[0].get(x), known[1].get(y)
+            if table is None or other is None:
+                continue
+            if a.op == "resample" and x == a.inputs[1]:  # a sample may have more rows than the longest lengths
+                rows = (g.types[node.inputs[0]].shape[node.attr("axis")] for node, g in ((a, self.most), (b, graph)))
+                table, other = (np.minimum(each, last) for last in [min(rows) - 1] for each in (table, other))
+            if not _is_corner(table, other):
                 raise self.refusal(a, f"has another constant %{x} at {self._at(lengths)}")
         return True
 

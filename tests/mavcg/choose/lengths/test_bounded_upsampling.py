@@ -91,3 +91,13 @@ def test_time_by_a_factor(tmp_path: Path) -> None:
     net.add("Resize", "x", "", net.constant(np.array([1, 1, 2], np.float32)), mode="linear")
     net.conv(4, 3, pads=[1, 1])
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 2, 70), (2, 3, 33, 69, 70), (3, 69))
+
+
+def test_cubic_resizes_of_few_rows(tmp_path: Path) -> None:
+    """Fewer than a kernel is compared for: sampled lengths exceed the longest."""
+    net = Images(1, 3, None, 4)
+    scales = net.constant(np.array([1, 1, 2, 1], np.float32))
+    for _ in range(2):
+        net.add("Resize", net.last, "", scales, mode="cubic")
+        net.pool("AveragePool", 2, 1, strides=[2, 1])
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 1, 5), (1, 2, 5), (5,))
