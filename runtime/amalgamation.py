@@ -110,6 +110,7 @@ UNITS: Mapping[str, Unit] = {
             "blas_memory.c",
             "blas_pack.c",
             "blas_half.c",
+            "blas_f16.c",
             "blas_block.c",
             "blas_product.c",
             "blas_vector.c",

@@ -25,9 +25,9 @@ class BlasSymbols:
     """The symbols of a BLAS library's kernels without versions, by element type.
 
     tiles: register tiles by form, then rows (narrow where there is such a tile, then units, from 1 on), then columns;
-    then the tall tiles by columns. Those of bf16 in pairs are the packed ones alone; types that are converted have
-    those of their sums. vector_products: products with a vector by columns, then sums. dot_products: that of
-    columns with columns.
+    then the tall tiles by columns. Those of bf16 in pairs and of f16 are the packed ones alone; types that are
+    converted have those of their sums. vector_products: products with a vector by columns, then sums. dot_products:
+    that of columns with columns.
     """
 
     tiles: Mapping[str, Sequence[str]]

@@ -90,7 +90,7 @@ def with_half(machine: Machine) -> Machine:
     cpu, features = _HALF_BASE[machine.arch]
     if machine.arch == "x86_64":
         return _x86(GENERIC, cpu, features, llvm_needs(cpu, features))
-    return replace(machine, llvm_cpu=cpu, llvm_features=features)
+    return replace(machine, llvm_cpu=cpu, llvm_features=features, half=True)
 
 
 def _generic(target: Target) -> Machine:
@@ -115,6 +115,7 @@ def _machine(core: Core) -> Machine:
         dot_product=has("dotprod"),
         matrix_product=has("dotprod") and has("i8mm"),
         bf16_dot=has("bf16"),
+        half=has(HALF),
     )
 
 
@@ -136,6 +137,7 @@ def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int,
         bf16_dot=vector_bytes == 64 and has(_AVX512_BF16) and cpu.startswith(_FAST_BF16_PAIRS),
         int8_tiles={"amx-tile", "amx-int8"} <= tiles,
         bf16_tiles={"amx-tile", "amx-bf16"} <= tiles,
+        half=vector_bytes == 64 and has(_AVX512_FP16),
     )
 
 

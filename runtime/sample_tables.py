@@ -12,7 +12,7 @@ from mavcg.runtime.blas_build import BlasSymbols, blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
-from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
+from mavcg.specs.blas_blocks import ALL_F16, ITEM_BYTES, BlasBlocks
 from mavcg.specs.model_program import (
     OperandAddress,
     Program,
@@ -63,6 +63,7 @@ _BLOCKS = (
     BlasBlocks("f64", 2, 1, 1, 256, 64, 512, 16),
     BlasBlocks("bf16", 4, 1, 1, 512, 64, 512, 0, step_terms=2),
     BlasBlocks("f16", 4, 1, 1, 256, 64, 512, 0),
+    BlasBlocks(ALL_F16, 8, 1, 1, 256, 64, 512, 0, in_f16=True),
 )
 _APPLICATION = ApplicationProgram("sample_app", (PlacedNetwork(_PROGRAM, 0, 0, frozenset([0])),), 4096, 128)
 

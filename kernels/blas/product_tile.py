@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 
 from mavcg.hardware.issue_rates import throughput_cycles
-from mavcg.kernels.builder.emit import F32, F64
+from mavcg.kernels.builder.emit import F16, F32, F64
 from mavcg.kernels.gemm.loop_shape import by_lane
 from mavcg.kernels.gemm.register_tile import tile_rates
-from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES
+from mavcg.specs.blas_blocks import ALL_F16, ITEM_BYTES, PRODUCT_TYPES
 from mavcg.specs.kernel import Machine
 
 
@@ -48,7 +48,7 @@ class VectorEmitter:
         return self.machine.vector_bytes // self.item
 
 
-TYPES: dict[str, ir.Type] = {"f32": F32, "f64": F64}
+TYPES: dict[str, ir.Type] = {"f16": F16, "f32": F32, "f64": F64}
 
 
 PACKED, TERMS, COLUMNS = "packed", "terms", "columns"
@@ -65,7 +65,8 @@ class ProductTile:
     rows only, and vectors are at most this long; a half vector takes half the time on a core that computes a whole one
     in two passes. prefetched_terms: prefetch distance of A, in terms; 0: no prefetches. step_terms: terms that one
     step multiplies. 2: a pair of bf16, the first in the low half of 32 bits; 4: matrices of bf16 (matrix_sums.py).
-    Tiles of such steps are packed, and their number of terms is that of the steps.
+    Tiles of such steps are packed, and their number of terms is that of the steps. Tiles of ALL_F16 are packed, too
+    (half_tile.py).
     """
 
     dtype: str
@@ -85,13 +86,13 @@ class ProductTile:
 
     @property
     def sums(self) -> str:
-        """Type of the sums, of C and of the scalars."""
-        return PRODUCT_TYPES[self.dtype].sums
+        """Type of the sums in registers, and of C and the scalars, which are f32 where the sums are f16."""
+        return "f16" if self.dtype == ALL_F16 else PRODUCT_TYPES[self.dtype].sums
 
     @property
     def item(self) -> int:
-        """Size of an element of C and of a term of a row or column, in bytes."""
-        return ITEM_BYTES[self.sums]
+        """Size of a sum in registers and of a term of a row or column, in bytes."""
+        return PRODUCT_TYPES[self.dtype].given_bytes if self.dtype == ALL_F16 else ITEM_BYTES[self.sums]
 
     @property
     def unit_rows(self) -> int:

@@ -34,12 +34,12 @@ def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) ->
         for first_vector in range(0, vectors, rows_each):
             numbers = range(first_vector, min(vectors, first_vector + rows_each))
             columns = range(first_column, min(tile.columns, first_column + columns_each))
-            _TilePass(b, machine, tile, lanes, numbers, columns).emit()
+            TilePass(b, machine, tile, lanes, numbers, columns).emit()
     b.ret_void()
 
 
 @dataclass(frozen=True)
-class _PassTerm:
+class PassTerm:
     """A term of the sums. a_row: address of its row of A. elements: function that yields its elements of B."""
 
     a_row: ir.Value
@@ -47,7 +47,7 @@ class _PassTerm:
 
 
 @dataclass(frozen=True)
-class _TilePass:
+class TilePass:
     """Emitter of one pass over the terms: the vectors and columns of a tile whose sums are in registers."""
 
     b: ir.IRBuilder
@@ -141,7 +141,7 @@ class _TilePass:
         step = self.step(B_COLUMN)
         return tuple(address(b, first, b.mul(step, const(j)), "b_column") for j in self.columns[::3])
 
-    def terms(self, columns: tuple[ir.Value, ...], index: ir.Value, count: int) -> Iterator[_PassTerm]:
+    def terms(self, columns: tuple[ir.Value, ...], index: ir.Value, count: int) -> Iterator[PassTerm]:
         """Emit the addresses of A's rows of some terms, and of B's where both are packed. columns: as of `operands`."""
         b, tile = self.b, self.tile
         a, second = b.function.args[1:3]
@@ -150,20 +150,20 @@ class _TilePass:
             if tile.form == PACKED:
                 a_row = address(b, address(b, a, b.mul(index, const(a_step))), step * a_step)
                 b_row = address(b, address(b, second, b.mul(index, const(b_step))), step * b_step)
-                yield _PassTerm(a_row, partial(self.adjacent_columns, b_row))
+                yield PassTerm(a_row, partial(self.adjacent_columns, b_row))
                 continue
             term = b.add(index, const(step)) if step else index
             a_row = address(b, a, b.mul(term, self.step(A_STEP)))
             if tile.form == TERMS:
-                yield _PassTerm(a_row, partial(self.distant_columns, columns, index, step * self.item))
+                yield PassTerm(a_row, partial(self.distant_columns, columns, index, step * self.item))
             else:
-                yield _PassTerm(a_row, partial(self.columns_of_term, term))
+                yield PassTerm(a_row, partial(self.columns_of_term, term))
 
     def columns_of_term(self, term: ir.Value) -> Iterator[ir.Value]:
         """Yield the elements of a row of B, not packed, whose columns are contiguous."""
         return self.adjacent_columns(address(self.b, self.b.function.args[2], self.b.mul(term, self.step(B_STEP))))
 
-    def rows(self, masks: dict[int, ir.Value], term: _PassTerm) -> list[ir.Value]:
+    def rows(self, masks: dict[int, ir.Value], term: PassTerm) -> list[ir.Value]:
         """Return the vectors of A's rows, and prefetch a later term's."""
         first, item = term.a_row, self.lanes * self.item
         xs = [self.load(address(self.b, first, v * item), masks.get(v)) for v in self.vectors]
@@ -171,7 +171,7 @@ class _TilePass:
             self.prefetch_rows(first)
         return xs
 
-    def elements(self, term: _PassTerm) -> Iterator[ir.Value]:
+    def elements(self, term: PassTerm) -> Iterator[ir.Value]:
         """Yield the elements of B, each broadcast, so that one is live for a column only."""
         yield from term.elements()  # its address is computed after A's loads
 

@@ -83,7 +83,7 @@ class BlasBuildOptions:
 def run_build(options: BlasBuildOptions) -> None:
     """Build a library with sgemm, dgemm, sgemv, dgemv, by Fortran and CBLAS names, for 32- and 64-bit integers.
 
-    Also with OpenBLAS's sbgemm and shgemm: matrices A and B in bfloat16 or float16, C in f32.
+    Also with OpenBLAS's sbgemm and shgemm: matrices A and B in bfloat16 or float16, C in f32; hgemm: all in float16.
     If a program preloads it, the library replaces these routines; the others still come from the program's own BLAS.
 
     \b

@@ -25,9 +25,9 @@ ITEM_BYTES = {"f32": 4, "f64": 8}
 class ProductType:
     """The elements of a matrix product C = alpha * op(A) * op(B) + beta * C.
 
-    prefix: of its routine's name, as in sgemm. sums: type of C, of the scalars and of the sums, "f32" or "f64".
-    given_bytes: size of an element of A and B, which are of the type of the sums or, in half precision, converted to
-    it exactly.
+    prefix: of its routine's name, as in sgemm. sums: type of the sums, "f32" or "f64", and of C and the scalars, which
+    of ALL_F16 are f16. given_bytes: size of an element of A and B, which are of the type of the sums or, in half
+    precision, converted to it exactly.
     """
 
     prefix: str
@@ -40,15 +40,19 @@ class ProductType:
         return self.given_bytes < ITEM_BYTES[self.sums]
 
 
-# In the order of enum blas_type of csrc/blas.h. Source of the prefixes in half precision: OpenBLAS, cblas.h.
+ALL_F16 = "all_f16"  # A, B, C and the scalars are f16
+# In the order of enum blas_type of csrc/blas.h. Source of the prefixes in half precision: OpenBLAS, cblas.h; of h:
+# Intel's mkl_cblas.h.
 PRODUCT_TYPES = {
     "f32": ProductType("s", "f32", 4),
     "f64": ProductType("d", "f64", 8),
     "bf16": ProductType("sb", "f32", 2),
     "f16": ProductType("sh", "f32", 2),
+    ALL_F16: ProductType("h", "f32", 2),
 }
 TALL_COLUMNS = 6  # maximum columns of a tall register tile
 MATRIX_TERMS = 4  # terms of the matrices of bf16 that one instruction multiplies
+F16_SUM_TERMS = 64  # terms that are added in f16, before their sum is added in f32
 SHORTEST_VECTOR = 16  # bytes; half of such a vector is not a vector
 
 
@@ -65,7 +69,7 @@ class BlasBlocks:
     of the rows of the tall register tile, for at most TALL_COLUMNS columns and an unpacked A; 0: there is none.
     wide_columns: maximum columns of the wide register tiles, of at most `lanes` rows and an unpacked B; 0: there are
     none. step_terms: terms that one packed element holds: 2 if bf16 is multiplied in pairs, MATRIX_TERMS in matrices,
-    else 1.
+    else 1. in_f16: True if packed elements are f16, and F16_SUM_TERMS neighbouring terms at a time are added in f16.
     """
 
     dtype: str
@@ -79,16 +83,19 @@ class BlasBlocks:
     tall_units: int = 0
     wide_columns: int = 0
     step_terms: int = 1
+    in_f16: bool = False
 
     @property
     def item_bytes(self) -> int:
-        """Size of an element of C, in bytes."""
+        """Size of an element of the sums, and of C but for ALL_F16, in bytes."""
         return ITEM_BYTES[PRODUCT_TYPES[self.dtype].sums]
 
     @property
     def packed_bytes(self) -> int:
         """Size of a packed element of A and B, in bytes."""
-        return self.item_bytes if self.step_terms == 1 else PRODUCT_TYPES[self.dtype].given_bytes * self.step_terms
+        if self.step_terms == 1 and not self.in_f16:
+            return self.item_bytes
+        return PRODUCT_TYPES[self.dtype].given_bytes * self.step_terms
 
     @property
     def rows(self) -> int:
@@ -108,4 +115,4 @@ class BlasBlocks:
     @property
     def narrow_rows(self) -> int:
         """Number of rows of the narrow register tile, for products or tails of few rows; 0: there is none."""
-        return self.lanes // 2 if self.lanes * self.item_bytes > SHORTEST_VECTOR else 0
+        return self.lanes // 2 if self.lanes * self.item_bytes > SHORTEST_VECTOR and not self.in_f16 else 0

@@ -13,14 +13,16 @@
 
 #define BLAS_EXPORT __attribute__((visibility("default")))
 
-/* The type of a product. BLAS_BF16, BLAS_F16: A and B are of this type; C, the scalars and the sums are f32. */
-enum blas_type { BLAS_F32, BLAS_F64, BLAS_BF16, BLAS_F16 };
+/* The type of a product. BLAS_BF16, BLAS_F16: A and B are of this type; C, the scalars and the sums are f32.
+ * BLAS_ALL_F16: C and the scalars of the routine are f16, too; blocks of C and their scalars are f32 (blas_f16.h). */
+enum blas_type { BLAS_F32, BLAS_F64, BLAS_BF16, BLAS_F16, BLAS_ALL_F16 };
 
 static inline bool is_half(enum blas_type type) { return type >= BLAS_BF16; }
 
 union blas_scalar {
     float f32;
     double f64;
+    uint16_t f16; /* bits */
 };
 
 /* Strides in bytes: between consecutive terms of A and of B, and between columns of B and of C; and the scalars.
@@ -46,7 +48,7 @@ typedef void blas_dot_products(int64_t steps, int64_t tails, int64_t a_columns, 
                                void *sums);
 
 /* Sizes of the register tile and of the cache blocks for an element type (mavcg/specs/blas_blocks.py), in elements but
- * for the sizes in bytes of an element of C (item), of an element of A and B (given_item) and of a packed element of
+ * for the sizes in bytes of a sum, and so of an element of C (item), of an element of A and B (given_item) and of a packed element of
  * them (packed_item). step_terms: terms in a packed element: 1, 2 or 4. */
 struct blas_blocks {
     int64_t item, given_item, packed_item, step_terms, lanes, narrow_rows, rows, columns, kc, mc, nc, dot_columns,

@@ -39,7 +39,7 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
     const bool packed = block->a_panels && block->b_panels, adjacent = block->b_panels || p->b_transposed;
     const enum blas_form form = packed ? FORM_PACKED : adjacent ? FORM_COLUMNS : FORM_TERMS;
     blas_tile *const *tiles = tiles_of(p->type);
-    const uint64_t mode = begin_groups(p->type);
+    const uint64_t mode = begin_mode(p->type);
     const int64_t most = block->b_panels ? blocks->columns : most_columns(blocks, last_row - first_row);
     for (int64_t columns, j = first_column; j < last_column; j += columns) {
         columns = block->b_panels ? least(last_column - j, most) : columns_of_tile(most, last_column - j);
@@ -66,5 +66,5 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
                                                         last_rows_of(blocks, rows));
         }
     }
-    end_groups(p->type, mode);
+    end_mode(p->type, mode);
 }

@@ -10,6 +10,7 @@
 
 #include "blas.h"
 #include "blas_errors.h"
+#include "blas_f16.h"
 #include "blas_next.h"
 #include "blas_product.h"
 #include "blas_tiles.h"
@@ -28,8 +29,9 @@ enum { NO_CHOICE = -1 };
 static const char *const gemv_names[] = {"SGEMV ", "DGEMV "}, *const cblas_gemv_names[] = {"cblas_sgemv",
                                                                                            "cblas_dgemv"};
 /* By enum blas_type. */
-static const char *const gemm_names[] = {"SGEMM ", "DGEMM ", "SBGEMM", "SHGEMM"};
-static const char *const cblas_gemm_names[] = {"cblas_sgemm", "cblas_dgemm", "cblas_sbgemm", "cblas_shgemm"};
+static const char *const gemm_names[] = {"SGEMM ", "DGEMM ", "SBGEMM", "SHGEMM", "HGEMM "};
+static const char *const cblas_gemm_names[] = {"cblas_sgemm", "cblas_dgemm", "cblas_sbgemm", "cblas_shgemm",
+                                               "cblas_hgemm"};
 
 /* Return 0 (not transposed) or 1 (transposed) for a letter of the Fortran interface, NO_CHOICE for an invalid
  * letter. */
@@ -95,8 +97,10 @@ static void compute_valid(struct blas_product *product, bool a_transposed, bool 
     product->b_transposed = b_transposed;
     product->a_stride = stride_bytes(product->a_stride, given, a_transposed ? m : k, a_transposed ? k : m);
     product->b_stride = stride_bytes(product->b_stride, given, b_transposed ? k : n, b_transposed ? n : k);
-    product->c_stride = stride_bytes(product->c_stride, blocks_table[product->type].item, n, m);
-    compute_product(product);
+    const int64_t item = product->type == BLAS_ALL_F16 ? given : blocks_table[product->type].item;
+    product->c_stride = stride_bytes(product->c_stride, item, n, m);
+    if (product->type == BLAS_ALL_F16) compute_f16_product(product);
+    else compute_product(product);
 }
 
 /* Check and compute a product. Entries fill in `product`, with strides in elements, and it is completed in place: copying the freshly
@@ -313,7 +317,7 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* The names of OpenBLAS for routines that only it has: without those of the reference, MKL, NumPy and SciPy. */
+/* The names of OpenBLAS for routines that the reference, NumPy and SciPy have not. */
 #define OPENBLAS_NAMES(routine, type, given, real, field)           \
     FORTRAN_GEMM(routine##_, type, given, real, field, blas_int)    \
     FORTRAN_GEMM(routine##_64_, type, given, real, field, int64_t)  \
@@ -339,5 +343,6 @@ ALL_NAMES(FORTRAN_GEMM_OF_ONE, CBLAS_GEMM_OF_ONE, sgemm, BLAS_F32, float, f32)
 ALL_NAMES(FORTRAN_GEMM_OF_ONE, CBLAS_GEMM_OF_ONE, dgemm, BLAS_F64, double, f64)
 OPENBLAS_NAMES(sbgemm, BLAS_BF16, uint16_t, float, f32) /* bits of bfloat16 */
 OPENBLAS_NAMES(shgemm, BLAS_F16, uint16_t, float, f32)  /* bits of IEEE 754 binary16 */
+OPENBLAS_NAMES(hgemm, BLAS_ALL_F16, uint16_t, uint16_t, f16)
 ALL_NAMES(FORTRAN_GEMV, CBLAS_GEMV, sgemv, BLAS_F32, float, f32)
 ALL_NAMES(FORTRAN_GEMV, CBLAS_GEMV, dgemv, BLAS_F64, double, f64)

@@ -1,4 +1,4 @@
-/* Packs panels of bf16 and f16. */
+/* Packs panels of bf16 and f16, and rounds sums to f16. */
 #include "blas_half.h"
 
 #include <string.h>
@@ -28,15 +28,23 @@ enum { GROUP = 8, FEW = 4, RUN_TERMS = 16 };
 
 #if defined(__x86_64__)
 static inline f32_group f32_of_f16(half_group halves) { return (f32_group)_mm256_cvtph_ps((__m128i)halves); }
+
+static inline half_group f16_of_f32(f32_group values) {
+    return (half_group)_mm256_cvtps_ph((__m256)values, _MM_FROUND_CUR_DIRECTION);
+}
 #else
 typedef _Float16 f16_group __attribute__((vector_size(16)));
 
 static inline f32_group f32_of_f16(half_group halves) { return __builtin_convertvector((f16_group)halves, f32_group); }
+
+static inline half_group f16_of_f32(f32_group values) {
+    return (half_group) __builtin_convertvector(values, f16_group);
+}
 #endif
 
 /* Convert GROUP elements of bf16 or f16 to f32; bf16 is the upper half of an f32. */
 static inline f32_group f32_of(enum blas_type type, half_group halves) {
-    if (type == BLAS_F16) return f32_of_f16(halves);
+    if (type != BLAS_BF16) return f32_of_f16(halves);
     return (f32_group)(__builtin_convertvector(halves, bits_group) << 16);
 }
 
@@ -148,12 +156,79 @@ static void group_panel(const struct blas_panels *panels, char *to, const char *
         group_lines(to + whole * stride, from + whole * group * panels->term_stride, panels, group, rest, 0, used);
 }
 
+/* Transpose GROUP lines of GROUP contiguous elements: three times, the first half of the vectors interleaved with the
+ * second. */
+static inline void transpose_group(char *to, int64_t to_stride, const char *from, int64_t from_stride) {
+    half_group lines[GROUP], mixed[GROUP];
+    for (int64_t i = 0; i < GROUP; i++) lines[i] = *(const half_group *)(from + i * from_stride);
+    for (int round = 0; round < 3; round++) {
+        for (int64_t i = 0; i < GROUP / 2; i++) {
+            const half_group a = lines[i], b = lines[i + GROUP / 2];
+            mixed[2 * i] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+            mixed[2 * i + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+        memcpy(lines, mixed, sizeof lines);
+    }
+    for (int64_t i = 0; i < GROUP; i++) *(half_group *)(to + i * to_stride) = lines[i];
+}
+
+/* Pack a panel of f16 as it is. */
+static void keep_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
+    const int64_t item = (int64_t)sizeof(uint16_t), stride = width * item, terms = panels->terms;
+    int64_t lines = 0, whole = 0; /* those that are done */
+    if (panels->line_stride == item) {
+        lines = used / GROUP * GROUP, whole = terms;
+        for (int64_t term = 0; term < terms; term++)
+            for (int64_t line = 0; line < lines; line += GROUP)
+                *(half_group *)(to + term * stride +
+                                line * item) = *(const half_group *)(from + term * panels->term_stride + line * item);
+    } else {
+        lines = used / GROUP * GROUP, whole = terms / GROUP * GROUP;
+        for (int64_t line = 0; line < lines; line += GROUP)
+            for (int64_t term = 0; term < whole; term += GROUP)
+                transpose_group(to + term * stride + line * item, stride,
+                                from + line * panels->line_stride + term * item, panels->line_stride);
+    }
+    for (int64_t term = 0; term < terms; term++)
+        for (int64_t line = term < whole ? lines : 0; line < used; line++)
+            memcpy(to + term * stride + line * item, from + line * panels->line_stride + term * panels->term_stride,
+                   sizeof(uint16_t));
+}
+
+/* Return alpha * sums + beta * c; NULL: no sums. */
+static inline f32_group scaled(const f32_group *sums, const half_group *c, float alpha, float beta) {
+    if (beta == 0) return sums ? alpha * *sums : (f32_group){0};
+    const f32_group kept = beta * f32_of_f16(*c);
+    return sums ? alpha * *sums + kept : kept;
+}
+
+MAVCG_PRIVATE void add_f16_column(char *c, const float *sums, int64_t rows, float alpha, float beta) {
+    int64_t row = 0;
+    for (; row + GROUP <= rows; row += GROUP) {
+        half_group *to = (half_group *)(c + row * (int64_t)sizeof(uint16_t));
+        *to = f16_of_f32(scaled(sums ? (const f32_group *)(sums + row) : NULL, to, alpha, beta));
+    }
+    if (row < rows) {
+        char *to = c + row * (int64_t)sizeof(uint16_t);
+        const size_t last_rows = (size_t)(rows - row);
+        half_group last = {0};
+        f32_group last_sums = {0};
+        memcpy(&last, to, last_rows * sizeof(uint16_t));
+        if (sums) memcpy(&last_sums, sums + row, last_rows * sizeof(float));
+        last = f16_of_f32(scaled(sums ? &last_sums : NULL, &last, alpha, beta));
+        memcpy(to, &last, last_rows * sizeof(uint16_t));
+    }
+}
+
+MAVCG_PRIVATE float value_of_f16(uint16_t bits) { return f32_of_f16((half_group){bits})[0]; }
+
 MAVCG_PRIVATE void pack_half_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used,
                                    int64_t width) {
     const int64_t step_terms = blocks_table[panels->type].step_terms, stride = width * panels->item;
     const int64_t steps = (panels->terms + step_terms - 1) / step_terms;
     if (step_terms > 1) group_panel(panels, to, from, used, width);
-    else if (panels->type == BLAS_F16) convert_panel(BLAS_F16, panels, to, from, used, width);
+    else if (panels->item == (int64_t)sizeof(uint16_t)) keep_panel(panels, to, from, used, width);
+    else if (panels->type != BLAS_BF16) convert_panel(BLAS_F16, panels, to, from, used, width);
     else convert_panel(BLAS_BF16, panels, to, from, used, width);
     if (used < width)
         for (int64_t step = 0; step < steps; step++)

@@ -20,7 +20,8 @@ enum {
     PACKED_B_USES = 8,      /* pack B if it is used with more than so many panels of A */
     STACK_BYTES = 16 << 10, /* size of panels on the stack, without a buffer */
     PANEL_ALIGN = 128,
-    TERMS_UNIT = 4,         /* unroll factor of a register tile's loop over terms */
+    TERMS_UNIT = 4,      /* unroll factor of a register tile's loop over terms */
+    F16_TERMS_UNIT = 64, /* terms that are added in f16: no block of terms divides them (kernels/blas/half_tile.py) */
     PANELS_FOR_THREADS = 8, /* minimum per thread; with fewer row panels threads share columns */
     ROW_CHUNK = 2,          /* minimum chunk, in panels of A: each is multiplied by all of B */
     COLUMN_CHUNK = 4,       /* minimum chunk, in panels of B: each is multiplied by all of A */
@@ -72,6 +73,11 @@ static bool reads_a(const struct blas_product *p) {
     return !is_half(p->type) && !p->a_transposed && reads_rows(&blocks_table[p->type], p->m);
 }
 
+/* True if the products' terms are added in f16. */
+static bool adds_f16(enum blas_type type) {
+    return type == BLAS_ALL_F16 && blocks_table[type].packed_item == blocks_table[type].given_item;
+}
+
 /* Block sizes, and which matrices are packed. */
 struct plan {
     int64_t kc, mc, nc;
@@ -84,7 +90,7 @@ static struct plan plan_product(const struct blas_product *p, uint32_t threads) 
     struct plan plan;
     plan.packs_a = !reads_a(p) || (!small && p->n > PACKED_A_USES * blocks->columns);
     plan.packs_b = is_half(p->type) || (!small && p->m > PACKED_B_USES * blocks->rows);
-    plan.kc = block_size(p->k, blocks->kc, TERMS_UNIT);
+    plan.kc = block_size(p->k, blocks->kc, adds_f16(p->type) ? F16_TERMS_UNIT : TERMS_UNIT);
     plan.mc = block_size(p->m, blocks->mc * threads, blocks->rows);
     plan.nc = block_size(p->n, blocks->nc, blocks->columns);
     return plan;
@@ -120,17 +126,20 @@ static void compute_without_buffer(const struct blas_product *p) {
     }
 }
 
-/* The same for half precision, whose B is packed too, a register tile's columns at a time. */
+/* The same for half precision, whose B is packed too, a register tile's columns at a time. Where terms are added in f16
+ * there are whole units of them, of few rows. */
 static void compute_half_without_buffer(const struct blas_product *p) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
     __attribute__((aligned(PANEL_ALIGN))) char panels[STACK_BYTES];
-    const int64_t steps = STACK_BYTES / ((blocks->rows + blocks->columns) * blocks->packed_item);
+    const int64_t rows = adds_f16(p->type) ? blocks->lanes : blocks->rows;
+    int64_t steps = STACK_BYTES / ((rows + blocks->columns) * blocks->packed_item);
+    if (adds_f16(p->type)) steps = steps / F16_TERMS_UNIT * F16_TERMS_UNIT;
     const int64_t most_terms = least(blocks->kc, steps * blocks->step_terms);
-    char *b_panel = panels + steps * blocks->rows * blocks->packed_item;
-    for (int64_t row = 0; row < p->m; row += blocks->rows)
+    char *b_panel = panels + steps * rows * blocks->packed_item;
+    for (int64_t row = 0; row < p->m; row += rows)
         for (int64_t column = 0; column < p->n; column += blocks->columns) {
             struct blas_block block = {p, row, 0, column, 0, 0, 0, panels, b_panel, p->beta};
-            block.rows = least(p->m - row, blocks->rows), block.columns = least(p->n - column, blocks->columns);
+            block.rows = least(p->m - row, rows), block.columns = least(p->n - column, blocks->columns);
             for (; block.term < p->k; block.term += block.terms) {
                 block.terms = least(p->k - block.term, most_terms);
                 const struct blas_panels rows = rows_of_a(&block), columns = columns_of_b(&block);

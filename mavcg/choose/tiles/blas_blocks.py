@@ -14,7 +14,15 @@ from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.loop_shape import by_lane
 from mavcg.kernels.gemm.register_tile import NEARLY, SPARE_OF_LLVM
-from mavcg.specs.blas_blocks import ITEM_BYTES, MATRIX_TERMS, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
+from mavcg.specs.blas_blocks import (
+    ALL_F16,
+    F16_SUM_TERMS,
+    ITEM_BYTES,
+    MATRIX_TERMS,
+    PRODUCT_TYPES,
+    TALL_COLUMNS,
+    BlasBlocks,
+)
 from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
@@ -49,11 +57,14 @@ def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mappi
 
     Half precision has the register tile and the bytes of panels of the type of its sums. bf16 is multiplied in pairs or
     matrices if all named cores have the instruction, so that all versions read the same panels; else it is converted.
+    Products whose C is f16, too, are added in f16 if all named cores compute in it, with a register tile of their own.
 
     cores: one core of each label's cluster (tiles.cores_of). together: number of cores of each label. The generic
     version counts only if there is no other.
     """
     named = [label for label in cores if label != GENERIC] or [GENERIC]
+    if dtype == ALL_F16 and all(cores[label].machine.half for label in named):
+        return _f16_blocks(named, cores, together)
     if PRODUCT_TYPES[dtype].is_half:
         of_sums = plan_blas_blocks(PRODUCT_TYPES[dtype].sums, cores, together)
         pairs = dtype == "bf16" and all(cores[label].machine.bf16_dot for label in named)
@@ -68,9 +79,7 @@ def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mappi
     rows = units * lanes
     kc = min(_most_terms(cores[label], item, lanes, units, columns) for label in named)
     kc = max(TERMS_UNIT, kc // TERMS_UNIT * TERMS_UNIT)
-    mc = min(int(l2_budget(cores[label]) * A_BLOCK_SHARE) // (kc * item) for label in named)
-    nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
-    nc = min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
+    mc, nc = _cache_blocks(named, cores, kc * item)
     dots = min(_dot_columns(cores[label].machine, columns) for label in named)
     mc, nc = max(rows, mc // rows * rows), nc // columns * columns
     tall = (
@@ -80,6 +89,26 @@ def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mappi
     )
     wide = min(MOST_COLUMNS, min(_most_columns(cores[label].machine) for label in named))
     return BlasBlocks(dtype, lanes, units, columns, kc, mc, nc, dots, tall, wide if columns < SUMS_IN_FLIGHT else 0)
+
+
+def _f16_blocks(named: Sequence[str], cores: Mapping[str, CoreModel], together: Mapping[str, int]) -> BlasBlocks:
+    """Return the blocks of products that are added in f16: whole F16_SUM_TERMS, which no block of terms divides."""
+    item = PRODUCT_TYPES[ALL_F16].given_bytes
+    lanes = max(core.machine.vector_bytes for core in cores.values()) // item
+    units, columns = _register_tile([(cores[label], max(1, together.get(label, 1))) for label in named], item, lanes)
+    rows = units * lanes
+    kc = min(_most_terms(cores[label], item, lanes, units, columns) for label in named)
+    kc = max(F16_SUM_TERMS, kc // F16_SUM_TERMS * F16_SUM_TERMS)
+    mc, nc = _cache_blocks(named, cores, kc * item)
+    mc, nc = max(rows, mc // rows * rows), nc // columns * columns
+    return BlasBlocks(ALL_F16, lanes, units, columns, kc, mc, nc, dot_columns=0, in_f16=True)
+
+
+def _cache_blocks(named: Sequence[str], cores: Mapping[str, CoreModel], line_bytes: int) -> tuple[int, int]:
+    """Return the (rows, columns) of C whose packed lines, of this many bytes, fit level 2 and the last level."""
+    mc = min(int(l2_budget(cores[label]) * A_BLOCK_SHARE) // line_bytes for label in named)
+    nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // line_bytes for label in named)
+    return mc, min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
 
 
 def blas_core_speeds(blocks: BlasBlocks, cores: Mapping[str, CoreModel]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
+from mavcg.kernels.blas.half_tile import emit_half_tile
 from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, PACKED, TERMS, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
@@ -25,7 +26,7 @@ from mavcg.passes.ir.protection import protect
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.kernel_versions import KernelNeeds
 from mavcg.runtime.needs import allowed_extensions, kernel_extensions
-from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
+from mavcg.specs.blas_blocks import ALL_F16, ITEM_BYTES, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.target import Target
 
@@ -39,15 +40,15 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
 
     The order is by form, by narrow or number of units, and by number of columns; tall tiles follow, by columns, then
     wide ones, by form, narrow or not, and columns. A type that is converted when it is packed has the tiles of its
-    sums; pairs of bf16 have packed tiles only.
+    sums; what is multiplied in 16 bits has packed tiles only.
     """
-    pairs = blocks.step_terms > 1
-    dtype = blocks.dtype if pairs else PRODUCT_TYPES[blocks.dtype].sums
+    packed = blocks.step_terms > 1 or blocks.in_f16
+    dtype = blocks.dtype if packed else PRODUCT_TYPES[blocks.dtype].sums
     heights = [(1, True)] if blocks.narrow_rows else []
     heights += [(units, False) for units in range(1, blocks.units + 1)]
     regular = [
         ProductTile(dtype, blocks.lanes, units, columns, form, narrow, step_terms=blocks.step_terms)
-        for form in ((PACKED,) if pairs else FORMS)
+        for form in ((PACKED,) if packed else FORMS)
         for units, narrow in heights
         for columns in range(1, blocks.columns + 1)
     ]
@@ -61,7 +62,7 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
         for narrow in ((True, False) if blocks.narrow_rows else (False,))
         for columns in range(blocks.columns + 1, blocks.wide_columns + 1)
     ]
-    return (*regular, *(tall if blocks.tall_units and not pairs else ()), *(() if pairs else wide))
+    return (*regular, *(tall if blocks.tall_units and not packed else ()), *(() if packed else wide))
 
 
 def compile_kernels(
@@ -145,6 +146,8 @@ def function_module(functions: Sequence[Function], machine: Machine, label: str,
     module.triple = target.llvm_triple
     for function in functions:
         match function:
+            case ProductTile() if function.dtype == ALL_F16:
+                emit_half_tile(module, machine, function)
             case ProductTile():
                 emit_product_tile(module, machine, function)
             case VectorProduct():

@@ -143,6 +143,7 @@ def blas_note(
                     "mc": block.mc,
                     "nc": block.nc,
                     "step_terms": block.step_terms,
+                    "sums": "f16" if block.in_f16 else PRODUCT_TYPES[block.dtype].sums,
                 }
                 for block in blocks
             },

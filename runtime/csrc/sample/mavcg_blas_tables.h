@@ -9,6 +9,7 @@ static const struct blas_blocks blocks_table[] = {
     {8, 8, 8, 1, 2, 0, 2, 1, 256, 64, 512, 16, 0, 0}, /* f64 */
     {4, 2, 4, 2, 4, 0, 4, 1, 512, 64, 512, 0, 0, 0}, /* bf16 */
     {4, 2, 4, 1, 4, 0, 4, 1, 256, 64, 512, 0, 0, 0}, /* f16 */
+    {4, 2, 2, 1, 8, 0, 8, 1, 256, 64, 512, 0, 0, 0}, /* all_f16 */
 };
 #define TALL_COLUMNS 6
 #define SPIN_US 50
@@ -98,18 +99,38 @@ static blas_tile *const product_f16_2[] = {
     product_f16_2_0,
     product_f16_2_1,
 };
-static void *const product_versions[4][4] = {
+extern blas_tile product_all_f16_0_0 __asm__("all_f16_packed.generic") __attribute__((visibility("hidden")));
+extern blas_tile product_all_f16_0_1 __asm__("all_f16_strided.generic") __attribute__((visibility("hidden")));
+static blas_tile *const product_all_f16_0[] = {
+    product_all_f16_0_0,
+    product_all_f16_0_1,
+};
+extern blas_tile product_all_f16_1_0 __asm__("all_f16_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_tile product_all_f16_1_1 __asm__("all_f16_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_tile *const product_all_f16_1[] = {
+    product_all_f16_1_0,
+    product_all_f16_1_1,
+};
+extern blas_tile product_all_f16_2_0 __asm__("all_f16_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_tile product_all_f16_2_1 __asm__("all_f16_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_tile *const product_all_f16_2[] = {
+    product_all_f16_2_0,
+    product_all_f16_2_1,
+};
+static void *const product_versions[5][4] = {
     {0, (void *)product_f32_0, (void *)product_f32_1, (void *)product_f32_2},
     {0, (void *)product_f64_0, (void *)product_f64_1, (void *)product_f64_2},
     {0, (void *)product_bf16_0, (void *)product_bf16_1, (void *)product_bf16_2},
     {0, (void *)product_f16_0, (void *)product_f16_1, (void *)product_f16_2},
+    {0, (void *)product_all_f16_0, (void *)product_all_f16_1, (void *)product_all_f16_2},
 };
-static uint64_t product_runs[4][4];
+static uint64_t product_runs[5][4];
 static struct mavcg_function product_functions[] = {
     {"sgemm", product_versions[0], product_runs[0], 0},
     {"dgemm", product_versions[1], product_runs[1], 0},
     {"sbgemm", product_versions[2], product_runs[2], 0},
     {"shgemm", product_versions[3], product_runs[3], 0},
+    {"hgemm", product_versions[4], product_runs[4], 0},
 };
 extern blas_vector_product vector_f32_0_0 __asm__("f32_packed.generic") __attribute__((visibility("hidden")));
 extern blas_vector_product vector_f32_0_1 __asm__("f32_strided.generic") __attribute__((visibility("hidden")));

@@ -1,15 +1,17 @@
 """Calls of a BLAS library's routines by ctypes, and what they should compute, in double."""
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-# Of C and the scalars, by the prefix of a routine's name; A and B of sb are bits of bfloat16, of sh float16.
-DTYPES: dict[str, Any] = {"s": np.float32, "d": np.float64, "sb": np.float32, "sh": np.float32}
-EPS = {"s": 2.0**-24, "d": 2.0**-53, "sb": 2.0**-24, "sh": 2.0**-24}
+# Of C and the scalars, by the prefix of a routine's name; A and B of sb are bits of bfloat16, of sh and h float16.
+DTYPES: dict[str, Any] = {"s": np.float32, "d": np.float64, "sb": np.float32, "sh": np.float32, "h": np.float16}
+EPS = {"s": 2.0**-24, "d": 2.0**-53, "sb": 2.0**-24, "sh": 2.0**-24, "h": 2.0**-11}
+F16_SUM_TERMS = 64  # of h, that are added in f16
 COLUMN_MAJOR, ROW_MAJOR, PLAIN, TRANSPOSED = 102, 101, 111, 112
 
 
@@ -66,14 +68,23 @@ class Product:
         kept = np.zeros_like(before) if beta == 0 else beta * before
         total = np.zeros_like(before) if alpha == 0 or not self.k else alpha * (left @ right)
         size = abs(alpha) * (np.abs(left) @ np.abs(right)) + np.abs(kept)
+        if self.letter == "h":  # subnormal products and results, too
+            return total + kept, (min(self.k, F16_SUM_TERMS) + 4) * (EPS["h"] * size + (1 + abs(alpha)) * 2.0**-25)
         return total + kept, (self.k + 4) * EPS[self.letter] * size + 1e-300
+
+
+def scalar_of(letter: str) -> Callable[[float], Any]:
+    """The C type of a routine's scalars: of h the bits of an f16."""
+    if letter == "h":
+        return lambda value: ctypes.c_uint16(int(np.float16(value).view(np.uint16)))
+    return ctypes.c_double if letter == "d" else ctypes.c_float
 
 
 def fortran_gemm(library: ctypes.CDLL, p: Product, a: Array, b: Array, c: Array, symbol: str = "") -> None:
     """Call sgemm_ or dgemm_, or another symbol of the same interface; names with 64_ have wide integers."""
     symbol = symbol or f"{p.letter}gemm_"
     integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
-    real = ctypes.c_double if p.letter == "d" else ctypes.c_float
+    real = scalar_of(p.letter)
     letters = [ctypes.c_char(b"T" if t else b"N") for t in (p.trans_a, p.trans_b)]
     sizes = [integer(x) for x in (p.m, p.n, p.k, a.shape[1], b.shape[1], c.shape[1])]
     alpha, beta = real(p.alpha), real(p.beta)
@@ -102,7 +113,7 @@ def cblas_gemm(
     """
     symbol = symbol or f"cblas_{p.letter}gemm"
     integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
-    real = ctypes.c_double if p.letter == "d" else ctypes.c_float
+    real = scalar_of(p.letter)
     flags = [TRANSPOSED if t else PLAIN for t in (p.trans_a, p.trans_b)]
     m, n, first, second = p.m, p.n, a, b
     if order == ROW_MAJOR:

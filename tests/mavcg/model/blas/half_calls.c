@@ -16,6 +16,10 @@ void cblas_sbgemm(enum CBLAS_ORDER, enum CBLAS_TRANSPOSE, enum CBLAS_TRANSPOSE, 
                   int, const bfloat16 *, int, float, float *, int);
 void cblas_shgemm(enum CBLAS_ORDER, enum CBLAS_TRANSPOSE, enum CBLAS_TRANSPOSE, int, int, int, float, const hfloat16 *,
                   int, const hfloat16 *, int, float, float *, int);
+void cblas_hgemm(enum CBLAS_ORDER, enum CBLAS_TRANSPOSE, enum CBLAS_TRANSPOSE, int, int, int, hfloat16,
+                 const hfloat16 *, int, const hfloat16 *, int, hfloat16, hfloat16 *, int);
+void hgemm_(const char *, const char *, const int *, const int *, const int *, const hfloat16 *, const hfloat16 *,
+            const int *, const hfloat16 *, const int *, const hfloat16 *, hfloat16 *, const int *);
 void sbgemm_(const char *, const char *, const int *, const int *, const int *, const float *, const bfloat16 *,
              const int *, const bfloat16 *, const int *, const float *, float *, const int *);
 void shgemm_(const char *, const char *, const int *, const int *, const int *, const float *, const hfloat16 *,
@@ -28,6 +32,7 @@ static int right = 1;
 static uint16_t a[ELEMENTS], b[ELEMENTS];
 static double a_values[ELEMENTS], b_values[ELEMENTS];
 static float before[ELEMENTS], c[ELEMENTS];
+static uint16_t half_before[ELEMENTS], half_c[ELEMENTS];
 
 static uint32_t bits(void) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -81,6 +86,36 @@ static void check(int mantissa_bits, uint32_t least, uint32_t exponents, int m, 
         }
 }
 
+/* The same for C and scalars of float16. Results beyond its range are infinite. */
+static void check_all_f16(uint32_t least, uint32_t exponents, int m, int n, int k, int transposed) {
+    const int ld = SIDE, ta = transposed & 1, tb = transposed >> 1 & 1;
+    const uint16_t alpha = 0x3a00, beta = transposed == 2 ? 0 : 0xb800; /* 0.75, -0.5 */
+    for (int i = 0; i < ELEMENTS; i++) {
+        a[i] = element(10, least, exponents), b[i] = element(10, least, exponents);
+        a_values[i] = value_of(a[i], 10), b_values[i] = value_of(b[i], 10);
+        half_before[i] = half_c[i] = element(10, least, exponents);
+    }
+    const char *letters[] = {"N", "T"};
+    const enum CBLAS_TRANSPOSE cta = ta ? CblasTrans : CblasNoTrans, ctb = tb ? CblasTrans : CblasNoTrans;
+    if (transposed & 1) hgemm_(letters[ta], letters[tb], &m, &n, &k, &alpha, a, &ld, b, &ld, &beta, half_c, &ld);
+    else cblas_hgemm(CblasRowMajor, ctb, cta, n, m, k, alpha, b, ld, a, ld, beta, half_c, ld);
+    for (size_t i = 0; i < sizeof half_c; i++) digest = (digest ^ ((const uint8_t *)half_c)[i]) * 0x100000001b3;
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            const double kept = beta ? -0.5 * value_of(half_before[j * SIDE + i], 10) : 0;
+            double sum = 0, size = fabs(kept);
+            for (int l = 0; l < k; l++) {
+                const double x = a_values[ta ? i * SIDE + l : l * SIDE + i];
+                const double y = b_values[tb ? l * SIDE + j : j * SIDE + l];
+                sum += x * y, size += fabs(x * y);
+            }
+            const uint16_t got = half_c[j * SIDE + i];
+            if (size < 65504 &&
+                !(fabs(value_of(got, 10) - (0.75 * sum + kept)) <= 70 * ldexp(size + ldexp(1, -12), -11)))
+                right = 0;
+        }
+}
+
 int main(void) {
     static const int sizes[][3] = {{1, 1, 1},     {7, 5, 3},      {8, 12, 16},  {33, 31, 71},
                                    {64, 48, 150}, {150, 140, 33}, {40, 5, 100}, {9, 3, 151}};
@@ -99,6 +134,14 @@ int main(void) {
             check(10, 10, 6, sizes[i][0], sizes[i][1], sizes[i][2], transposed);
             check(10, 0, 31, sizes[i][0], sizes[i][1], sizes[i][2], transposed);
         }
+    fesetround(FE_UPWARD);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int transposed = 0; transposed < 4; transposed++) {
+            check_all_f16(8, 8, sizes[i][0], sizes[i][1], sizes[i][2], transposed);
+            check_all_f16(0, 16, sizes[i][0], sizes[i][1], sizes[i][2], transposed); /* subnormal numbers, too */
+            check_all_f16(0, 31, sizes[i][0], sizes[i][1], sizes[i][2], transposed);
+        }
+    right &= fegetround() == FE_UPWARD;
     printf("%016llx %s\n", (unsigned long long)digest, right ? "near" : "far");
     return 0;
 }

@@ -22,9 +22,10 @@ def test_all_cores_of_a_board_give_the_same_bits(board: str, tmp_path: Path) -> 
     objects, note = blas_objects(request, tmp_path)
     versions, has_bf16 = note["blas"]["versions"], board == "snapdragon-8-gen-1"
     assert ("bf16" in note["blas"]["extensions"][request.cores[0].name]) == has_bf16
-    levels = [f"{core.name}-noi8mm" for core in request.cores] if has_bf16 else []
-    assert [name for name in versions if name.endswith("-noi8mm")] == levels
+    levels = [f"{core.name}-{suffix}" for core in request.cores for suffix in ("noi8mm", "v81")[not has_bf16 :]]
+    assert [name for name in versions if name.endswith(("-noi8mm", "-v81"))] == levels  # v81: without f16
     assert len(versions) == 1 + len(request.cores) + len(levels)
+    assert note["blas"]["blocks"]["all_f16"]["sums"] == "f16"
     for routine, source in SOURCES.items():
         program = tmp_path / routine
         words = ["-target", "aarch64-linux-musl", "-static", "-O1", "-ffp-contract=off", "-frounding-math"]

@@ -68,10 +68,10 @@ def test_blocks_fit_the_caches_of_every_board(board: str, dtype: str) -> None:
     )
     assert all(blocks.lanes * blocks.item_bytes % machine.vector_bytes == 0 for machine in machines.values())
     heights = blocks.units + (blocks.narrow_rows > 0)
-    pairs = blocks.step_terms > 1
-    tall = TALL_COLUMNS if blocks.tall_units and not pairs else 0
-    forms = 1 if pairs else 3
+    packed = blocks.step_terms > 1 or blocks.in_f16
+    tall = TALL_COLUMNS if blocks.tall_units and not packed else 0
+    forms = 1 if packed else 3
     more = max(0, blocks.wide_columns - blocks.columns)  # of wide tiles, that read B by terms or by columns
-    wide = 2 * (1 + (blocks.narrow_rows > 0)) * more if not pairs else 0
+    wide = 2 * (1 + (blocks.narrow_rows > 0)) * more if not packed else 0
     assert len({tile.symbol for tile in product_tiles(blocks)}) == forms * heights * blocks.columns + tall + wide
     assert blocks.narrow_rows in (0, blocks.lanes // 2)
