@@ -56,8 +56,9 @@ def _estimate_model(options: EstimateOptions, board: str) -> None:
         return
     if options.plot is not None:
         raise MavcgError("--plot: draws one prediction, and --sensitivity makes several; leave one out")
-    if options.precision is not None:
-        raise MavcgError("--precision: --sensitivity compares predictions in f32; leave one of them out")
+    for option, value in (("--precision", options.precision), ("--weights", options.weights)):
+        if value is not None:
+            raise MavcgError(f"{option}: --sensitivity compares predictions in f32; leave one of them out")
     if options.simulate_unsure:
         raise MavcgError("--simulate-unsure: --sensitivity compares modelled figures; leave one of them out")
     show_sensitivity(options, board)
@@ -83,6 +84,7 @@ def _estimate_loops(options: EstimateOptions) -> None:
             "--sensitivity": options.sensitivity,
             "--simulate-unsure": options.simulate_unsure,
             "--precision": options.precision,
+            "--weights": options.weights,
             "--ignore-declared-shapes": options.ignore_declared_shapes,
         },
     )

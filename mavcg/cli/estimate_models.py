@@ -12,13 +12,14 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hardware.board import HOST
     from mavcg.lab.simulate.simulated_layers import simulated_steps
-    from mavcg.model.estimating import board_of, board_part, measured_ms, predict_file
+    from mavcg.model.estimating import HalfOptions, board_of, board_part, measured_ms, predict_file
     from mavcg.model.sizes import parse_shapes
     from mavcg.toolchain.codegen import default_workers
 
     source, plot = options.source, options.plot
     shapes = parse_shapes(options.shape or (), options.ignore_declared_shapes)
     count = _parse_threads(options.threads)
+    half = HalfOptions(options.precision, _stored_type(options.weights))
     if plot is not None:
         check_plot(plot)
     with Progress() as progress:
@@ -30,9 +31,9 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
             options.jobs or default_workers(),
             progress,
             simulated_steps if options.simulate_unsure else None,
-            options.precision,
+            half,
         )
-        measured = measured_ms(source, estimates, shapes, progress, options.precision) if board == HOST else None
+        measured = measured_ms(source, estimates, shapes, progress, half) if board == HOST else None
     if plot is not None:
         write_timeline(estimates, measured, plot)
         note(f"wrote the timeline to {plot}")
@@ -80,6 +81,15 @@ def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     console().print(table)
     if not report["facts"]:
         note(f"no fact of {report['board']} is assumed")
+
+
+def _stored_type(text: str | None) -> str | None:
+    """Return the type that --weights names. Raises: MavcgError for another word."""
+    from mavcg.model.weight_choice import STORED_TYPES
+
+    if text is not None and text not in STORED_TYPES:
+        raise MavcgError(f"--weights {text}: give {' or '.join(STORED_TYPES)}, or leave it out for f32")
+    return text
 
 
 def _parse_threads(text: str | None) -> int:

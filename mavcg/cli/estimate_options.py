@@ -85,6 +85,12 @@ class EstimateOptions:
             metavar="f32|f16|bf16", help="For models: arithmetic of floats, as in `mavcg build`; default f32."
         ),
     ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="f16|bf16", help="For models: type of weights in memory where that pays, as in `mavcg build`."
+        ),
+    ] = None
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="For models: draw a timeline with a lane for each cluster, as .svg or .png."),

@@ -4,7 +4,7 @@ import re
 import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from mavcg.choose.predict.files import is_model_file, library_note
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.program_work import step_works
 from mavcg.choose.predict.spec_text import read_spec
+from mavcg.choose.predict.stored_weights import stored_weight_gains
 from mavcg.choose.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
 from mavcg.choose.predict.work import StepWork, works_from_json
 from mavcg.cost.board_model import board_model, with_half_arithmetic
@@ -37,6 +38,7 @@ from mavcg.model.precision import AUTO_PRECISION, F32, needs_half_cores, optimis
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import LAY_OUT, choose_and_lower, run_stages
 from mavcg.objects.elf import open_elf
+from mavcg.passes.graph.stored_weights import with_stored_weights
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.loading import load
 from mavcg.specs.kernel import KernelSpec
@@ -47,6 +49,19 @@ from mavcg.toolchain.target import parse_target
 _CLUSTER = re.compile(r"clusters\[(\d+)\]")  # begin of a place in Board.sources
 _ELF_ARCH = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
 WARM_RUNS, LEAST_RUNS, MOST_RUNS, SECONDS = 3, 5, 50, 2.0
+
+
+@dataclass(frozen=True)
+class HalfOptions:
+    """Options of a model's file on half precision, None if not given. precision: of --precision, and weights: of
+    --weights, of STORED_TYPES.
+    """
+
+    precision: str | None = None
+    weights: str | None = None
+
+
+SINGLE = HalfOptions()
 
 
 def board_of(name: str) -> Board:
@@ -85,9 +100,9 @@ def _kept_sources(sources: Sequence[tuple[str, str]], kept: Sequence[int]) -> It
 
 
 def read_source(
-    path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress, precision: str | None = None
+    path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress, half: HalfOptions = SINGLE
 ) -> PredictedProgram:
-    """Return a model lowered for the board, or the steps of a library. precision: of a model, as of --precision.
+    """Return a model lowered for the board, or the steps of a library. half: of a model.
 
     Raises: MavcgError for bad models, and for a library of another architecture or without the specs of its kernels.
     """
@@ -95,15 +110,17 @@ def read_source(
     note = None if is_model_file(path) else library_note(path)
     if note is None:
         progress(f"reading {path.name}")
-        known = parse_precision(precision, [load_cores()[core] for core in board.cores if core in load_cores()])
+        known = parse_precision(half.precision, [load_cores()[core] for core in board.cores if core in load_cores()])
         if known == AUTO_PRECISION:
             raise MavcgError(
                 f"--precision {AUTO_PRECISION}: build the library, which measures errors, and estimate that"
             )
-        graph = optimised_graph(import_model(path, shapes, loops=known == F32), known, dump)
-        return lower_for_board(path.stem, graph, board, progress, known)
-    if precision is not None:
-        raise MavcgError(f"--precision {precision}: {path.name} is already built; name the model's file instead")
+        loops = known == F32 and half.weights is None
+        graph = optimised_graph(import_model(path, shapes, loops=loops), known, dump)
+        return lower_for_board(path.stem, graph, board, progress, known, half.weights)
+    for option, value in (("--precision", half.precision), ("--weights", half.weights)):
+        if value is not None:
+            raise MavcgError(f"{option} {value}: {path.name} is already built; name the model's file instead")
     if shapes:
         raise MavcgError(f"--shape: {path.name} is already built, with fixed shapes; name the model's file instead")
     arch = _ELF_ARCH.get(str(open_elf(path)["e_machine"]), "another architecture")
@@ -131,17 +148,20 @@ def _model_of(board: Board) -> BoardModel:
 
 
 def lower_for_board(
-    name: str, graph: Graph, board: Board, progress: Progress, precision: str = F32
+    name: str, graph: Graph, board: Board, progress: Progress, precision: str = F32, stored: str | None = None
 ) -> PredictedProgram:
     """Return an optimised f32 graph's steps and kernels, as `mavcg build` would make them for the board.
 
-    precision: of PRECISIONS.
+    precision: of PRECISIONS. stored: of STORED_TYPES, the type of weights in memory where that is predicted to pay.
     """
     model = _model_of(board)
     if needs_half_cores(precision):
         model = with_half_arithmetic(model)
     context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), progress=progress)
     plan = set_precision(Plan(graph, model.machines), precision)
+    if stored is not None:
+        gains = stored_weight_gains(plan.graph, stored, model, progress)
+        plan = replace(plan, graph=with_stored_weights(plan.graph, tuple(gains), stored))
     plan = run_stages(plan, context, (choose_and_lower, *LAY_OUT))
     return PredictedProgram(name, model, step_works(plan), plan.specs, plan.tiles)
 
@@ -172,11 +192,11 @@ def predict_file(
     workers: int,
     progress: Progress = lambda message: None,
     simulator: LibrarySimulator | None = None,
-    precision: str | None = None,
+    half: HalfOptions = SINGLE,
 ) -> Prediction:
     """Return the prediction for a model's file or a library.
 
-    precision: of a model, as of --precision. simulator: gives the times of layers whose modelled one is unsure; None:
+    half: of a model. simulator: gives the times of layers whose modelled one is unsure; None:
     they stay modelled. Raises: MavcgError.
     """
     if simulator is not None and parse_target(board.target).arch != "aarch64":
@@ -186,9 +206,9 @@ def predict_file(
     if simulator is not None and is_model_file(path):
         # Kernels are simulated as built, so the modelled figures beside them must be of the same code.
         with scratch_folder("mavcg-estimate-") as folder:
-            library = _build(path, board.name, shapes, folder, progress, precision)
+            library = _build(path, board.name, shapes, folder, progress, half)
             return predict_file(library, board, threads, {}, workers, progress, simulator)
-    source = read_source(path, board, shapes, progress, precision)
+    source = read_source(path, board, shapes, progress, half)
     simulate = None if simulator is None else _simulator(source, path, workers, progress, simulator)
     return predict(source, threads, workers, progress, simulate=simulate)
 
@@ -199,11 +219,12 @@ def _build(
     shapes: Mapping[str, tuple[int, ...]],
     folder: str | Path,
     progress: Progress,
-    precision: str | None,
+    half: HalfOptions,
 ) -> Path:
     """Build a model's library layer by layer, for predictions of layers one after the other. Raises: MavcgError."""
     library = Path(folder) / f"lib{path.stem}.so"
-    request, _ = make_model_request(path, str(library), ModelOptions(board=board, precision=precision))
+    options = ModelOptions(board=board, precision=half.precision, stored_weights=half.weights)
+    request, _ = make_model_request(path, str(library), options)
     build_model(replace(request, shapes=shapes, depth_first=OFF), progress)
     return library
 
@@ -226,14 +247,14 @@ def measured_ms(
     prediction: Prediction,
     shapes: Mapping[str, tuple[int, ...]],
     progress: Progress = lambda message: None,
-    precision: str | None = None,
+    half: HalfOptions = SINGLE,
 ) -> tuple[float, ...]:
     """Return the time of each step on this machine in ms, with as many threads as the prediction assumes.
 
     A model file is built first. Raises: MavcgError, also if library and prediction have different steps.
     """
     with scratch_folder("mavcg-estimate-") as folder:
-        library = _build(path, HOST, shapes, folder, progress, precision) if is_model_file(path) else path
+        library = _build(path, HOST, shapes, folder, progress, half) if is_model_file(path) else path
         progress(f"timing {path.name}")
         return time_layers(library, prediction)
 

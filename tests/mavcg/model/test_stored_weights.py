@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 import mavcg
+from mavcg.choose.predict.predict import predict
 from mavcg.cli.build_options import BuildOptions
 from mavcg.cli.build_tables import split_weights
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.kernels.conv.spec import Conv2d
 from mavcg.model.calibration import RANDOM, calibration_sets
+from mavcg.model.estimating import HalfOptions, read_source
 from mavcg.model.model import build_model
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.precision import precision_json
@@ -22,6 +25,7 @@ from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from mavcg.model.weight_choice import choose_stored_weights
 from mavcg.passes.graph.stored_weights import round_to_stored
+from mavcg.profiles.load import load_board
 
 onnx = pytest.importorskip("onnx")
 
@@ -78,6 +82,21 @@ def test_layers_that_wait_for_memory_have_half_the_bytes(tmp_path: Path) -> None
         assert half < 0.6 * whole and abs(whole - half - weights["saved_bytes"]) < 0.01 * whole  # a panel is padded
         assert error / 30 < document["measured_error"] < error and set(document["layers"].values()) == {"f32"}
         assert stored_words(weights).startswith(f"weights in {stored} of fc6")
+
+
+@pytest.mark.long
+def test_predictions_have_the_kernels_of_the_build(tmp_path: Path) -> None:
+    model, board = classifier(tmp_path / "large.onnx", 2048, 100), load_board("exynos9820")
+    plain, half = (read_source(model, board, {}, quiet, HalfOptions(weights=stored)) for stored in (None, "bf16"))
+    plan = plan_model(request_of(model, "bf16"), "classifier", quiet)
+    assert set(half.specs) == set(plan.specs) != set(plain.specs)
+    assert {spec.stored for spec in half.specs if isinstance(spec, Conv2d)} == {"bf16"}
+    before, after = (predict(source).chosen.ms for source in (plain, half))
+    assert after < 0.8 * before
+
+
+def quiet(message: str) -> None:
+    """Ignore a message of progress."""
 
 
 def test_small_layers_keep_their_weights(tmp_path: Path) -> None:
