@@ -9,9 +9,13 @@ COLUMN_MAJOR, PLAIN_ENDS = 1, 7
 
 
 def blas_call(kind: int, vector: int, cblas: int, wide: int, sizes: tuple[int, int, int], how: int = 0) -> bytes:
-    """Return a valid call. kind: of the elements. sizes: m, n, k. how: bits of transpositions, order and factors."""
+    """Return a valid call.
+
+    kind: of the elements; 4: C of f16, too. sizes: m, n, k. how: bits of transpositions, order and factors.
+    """
     order = how >> 2 & 1
-    flags = kind | vector << 2 | cblas << 3 | wide << 4 | order << 5 | (how >> 3 & 7) << 8 | (how >> 6 & 7) << 11
+    kinds = min(kind, 3) | kind >> 2 << 14
+    flags = kinds | vector << 2 | cblas << 3 | wide << 4 | order << 5 | (how >> 3 & 7) << 8 | (how >> 6 & 7) << 11
     a, b = how & 1, how >> 1 & 1
     large = max(sizes) > 23
     head = struct.pack(">HH", flags, a | b << 4 | a << 8 | b << 11 | large << 15) + bytes(
@@ -23,7 +27,7 @@ def blas_call(kind: int, vector: int, cblas: int, wide: int, sizes: tuple[int, i
 
 def call_corpora() -> Iterator[tuple[str, str, bytes]]:
     """Target, file name, bytes."""
-    doors = list(itertools.product(range(4), (0, 1), (0, 1)))
+    doors = list(itertools.product(range(5), (0, 1), (0, 1)))
     for name, sizes in (("small", (5, 7, 9)), ("one_column", (33, 1, 20)), ("panels", (90, 70, 95))):
         calls = [blas_call(kind, 0, cblas, wide, sizes, 37 * at) for at, (kind, cblas, wide) in enumerate(doors)]
         for at in range(0, len(calls), 6):

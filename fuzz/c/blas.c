@@ -1,9 +1,10 @@
-/* The routines of a BLAS library by all of their doors, with arguments of any kind: Fortran and CBLAS, integers of 32 and
- * 64 bits, f32, f64, bf16 and f16. What must hold: an invalid argument is reported by its number, as the reference does,
- * and nothing is written; a valid call gives the exact result, touches nothing outside of the arrays, and nothing between
- * columns.
+/* The routines of a BLAS library by all of their doors, with arguments of any kind: Fortran and CBLAS, integers of 32
+ * and 64 bits, f32, f64, bf16, f16, and f16 throughout. What must hold: an invalid argument is reported by its number,
+ * as the reference does, and nothing is written; a valid call gives the exact result, touches nothing outside of the
+ * arrays, and nothing between columns.
  *
- * All values are small multiples of 1/4, so that sums are exact in every type, and in any order. */
+ * All values are small multiples of 1/4, or of 1/2 where sums are f16, so that sums are exact in every type, and in any
+ * order. */
 #include <math.h>
 
 #include "blas_doors.h"
@@ -30,22 +31,35 @@ static void put(enum type type, char *to, double value) {
     }
     memcpy(&bits, &single, sizeof bits);
     uint16_t half = (uint16_t)(bits >> 16); /* bfloat16: the values have few bits */
-    if (type == F16 && isnan(single)) half = 0x7e00;
-    else if (type == F16 && single == 0) half = 0;
-    else if (type == F16)
-        half = (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff));
+    if (type != BF16) half = isnan(single) ? 0x7e00 : half_of(single);
     memcpy(to, &half, sizeof half);
 }
 
 static double get(enum type type, const char *from) {
     float single;
     double value;
+    if (type == ALL_F16) {
+        uint16_t half;
+        memcpy(&half, from, sizeof half);
+        int exponent = half >> 10 & 31, mantissa = half & 0x3ff;
+        value = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                               : ldexp(mantissa + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
+        return half >> 15 ? -value : value;
+    }
     if (type != F64) {
         memcpy(&single, from, sizeof single);
         return single;
     }
     memcpy(&value, from, sizeof value);
     return value;
+}
+
+/* A result as C holds it: f16 has 11 bits. */
+static double rounded(enum type type, double value) {
+    int exponent;
+    if (type != ALL_F16 || value == 0 || isnan(value)) return value;
+    frexp(value, &exponent);
+    return ldexp(nearbyint(ldexp(value, 11 - exponent)), exponent - 11);
 }
 
 /* A matrix or a vector as it lies in memory: element (i, j) at begin + i * row + j * column, in elements. */
@@ -78,7 +92,8 @@ static void *fill(struct guarded where, enum type type, const struct place *plac
     for (int64_t i = 0; is_read && i < place->rows; i++)
         for (int64_t j = 0; j < place->columns; j++) {
             seed = seed * 1103515245 + 12345;
-            values[at(place, i, j)] = ((int)(seed >> 16 & 15) - 8) * 0.25;
+            int number = (int)(seed >> 16 & 15) - 8;
+            values[at(place, i, j)] = type == ALL_F16 ? number / 4 * 0.5 : number * 0.25;
         }
     for (int64_t i = 0; i < place->elements; i++) put(type, array + (size_t)i * bytes, values[i]);
     return array;
@@ -113,6 +128,7 @@ static struct call read_call(struct bytes *in) {
     call.a_letter = letters[what & 15], call.b_letter = letters[what >> 4 & 15];
     call.a_number = numbers[what >> 8 & 7], call.b_number = numbers[what >> 11 & 7];
     if (call.vector) call.type &= 1;
+    else if (call.type == F16 && how >> 14 & 1) call.type = ALL_F16;
     int64_t sizes = what >> 15 ? MOST : USUAL; /* large ones take time */
     call.m = (int64_t)next(in, 1) % sizes, call.n = (int64_t)next(in, 1) % sizes, call.k = (int64_t)next(in, 1) % sizes;
     if (what >> 14 & 1) call.k *= 4;
@@ -185,7 +201,7 @@ static void run(struct bytes *in) {
         pc = matrix_place(m, n, call.ldc, row);
     }
     if (pa.elements > ELEMENTS || pb.elements > ELEMENTS || pc.elements > ELEMENTS) return;
-    enum type result = call.type == F64 ? F64 : F32;
+    enum type result = call.type == F64 || call.type == ALL_F16 ? call.type : F32;
     void *in_a = fill(memory[0], call.type, &pa, a, call.alpha != 0, ends & 1, seed);
     void *in_b = fill(memory[1], call.type, &pb, b, call.alpha != 0, ends >> 1 & 1, seed + 1);
     char *out = fill(memory[2], result, &pc, c, call.beta != 0, ends >> 2 & 1, seed + 2);
@@ -195,7 +211,7 @@ static void run(struct bytes *in) {
     else call_product(&call, in_a, in_b, out);
     need(!reported);
     for (int64_t i = 0; i < pc.elements; i++) {
-        double have = get(result, out + (size_t)i * item(result)), want = expected[i];
+        double have = get(result, out + (size_t)i * item(result)), want = rounded(result, expected[i]);
         need(isnan(want) ? isnan(have) : have == want);
     }
 }

@@ -5,7 +5,7 @@
 #include "guarded.h"
 
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102 };
-enum type { F32, F64, BF16, F16 };
+enum type { F32, F64, BF16, F16, ALL_F16 }; /* ALL_F16: C and the scalars, too */
 
 #define GEMM(name, given, real, integer)                                                                      \
     void name##_(const char *, const char *, const integer *, const integer *, const integer *, const real *, \
@@ -23,18 +23,22 @@ GEMM(sgemm, float, float, int32_t)
 GEMM(dgemm, double, double, int32_t)
 GEMM(sbgemm, uint16_t, float, int32_t)
 GEMM(shgemm, uint16_t, float, int32_t)
+GEMM(hgemm, uint16_t, uint16_t, int32_t)
 GEMM(sgemm_64, float, float, int64_t)
 GEMM(dgemm_64, double, double, int64_t)
 GEMM(sbgemm_64, uint16_t, float, int64_t)
 GEMM(shgemm_64, uint16_t, float, int64_t)
+GEMM(hgemm_64, uint16_t, uint16_t, int64_t)
 CBLAS(cblas_sgemm, float, float, int32_t)
 CBLAS(cblas_dgemm, double, double, int32_t)
 CBLAS(cblas_sbgemm, uint16_t, float, int32_t)
 CBLAS(cblas_shgemm, uint16_t, float, int32_t)
+CBLAS(cblas_hgemm, uint16_t, uint16_t, int32_t)
 CBLAS(cblas_sgemm64_, float, float, int64_t)
 CBLAS(cblas_dgemm64_, double, double, int64_t)
 CBLAS(cblas_sbgemm64_, uint16_t, float, int64_t)
 CBLAS(cblas_shgemm64_, uint16_t, float, int64_t)
+CBLAS(cblas_hgemm64_, uint16_t, uint16_t, int64_t)
 GEMV(sgemv, float, int32_t)
 GEMV(dgemv, double, int32_t)
 GEMV(sgemv_64, float, int64_t)
@@ -125,17 +129,30 @@ static int64_t wrong(const struct call *call) {
     return 0;
 }
 
-#define FORTRAN(door, given, real, integer)                                                                            \
+/* The bits of a scalar of a routine of ALL_F16. */
+static uint16_t half_of(double value) {
+    float single = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof bits);
+    if (single == 0) return 0;
+    return (uint16_t)((bits >> 16 & 0x8000) | (((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff));
+}
+#define AS_FLOAT(real, value) ((real)(value))
+#define AS_HALF(real, value) half_of(value)
+
+#define FORTRAN(door, given, real, integer) FORTRAN_OF(door, given, real, integer, AS_FLOAT)
+#define BY_C(door, given, real, integer) BY_C_OF(door, given, real, integer, AS_FLOAT)
+#define FORTRAN_OF(door, given, real, integer, as)                                                                     \
     {                                                                                                                  \
         integer m = (integer)s->m, n = (integer)s->n, k = (integer)s->k, lda = (integer)s->lda, ldb = (integer)s->ldb, \
                 ldc = (integer)s->ldc;                                                                                 \
-        real alpha = (real)s->alpha, beta = (real)s->beta;                                                             \
+        real alpha = as(real, s->alpha), beta = as(real, s->beta);                                                     \
         door(&s->a_letter, &s->b_letter, &m, &n, &k, &alpha, (const given *)pa, &lda, (const given *)pb, &ldb, &beta,  \
              (real *)pc, &ldc);                                                                                        \
     }
-#define BY_C(door, given, real, integer)                                                                    \
-    door(s->order, s->a_number, s->b_number, (integer)s->m, (integer)s->n, (integer)s->k, (real)s->alpha,   \
-         (const given *)pa, (integer)s->lda, (const given *)pb, (integer)s->ldb, (real)s->beta, (real *)pc, \
+#define BY_C_OF(door, given, real, integer, as)                                                                 \
+    door(s->order, s->a_number, s->b_number, (integer)s->m, (integer)s->n, (integer)s->k, as(real, s->alpha),   \
+         (const given *)pa, (integer)s->lda, (const given *)pb, (integer)s->ldb, as(real, s->beta), (real *)pc, \
          (integer)s->ldc);
 #define FORTRAN_V(door, real, integer)                                                                                 \
     {                                                                                                                  \
@@ -178,7 +195,11 @@ static void call_product(const struct call *s, const void *pa, const void *pb, v
     case F16 << 2: FORTRAN(shgemm_, uint16_t, float, int32_t) break;
     case F16 << 2 | 1: FORTRAN(shgemm_64_, uint16_t, float, int64_t) break;
     case F16 << 2 | 2: BY_C(cblas_shgemm, uint16_t, float, int32_t) break;
-    default: BY_C(cblas_shgemm64_, uint16_t, float, int64_t) break;
+    case F16 << 2 | 3: BY_C(cblas_shgemm64_, uint16_t, float, int64_t) break;
+    case ALL_F16 << 2: FORTRAN_OF(hgemm_, uint16_t, uint16_t, int32_t, AS_HALF) break;
+    case ALL_F16 << 2 | 1: FORTRAN_OF(hgemm_64_, uint16_t, uint16_t, int64_t, AS_HALF) break;
+    case ALL_F16 << 2 | 2: BY_C_OF(cblas_hgemm, uint16_t, uint16_t, int32_t, AS_HALF) break;
+    default: BY_C_OF(cblas_hgemm64_, uint16_t, uint16_t, int64_t, AS_HALF) break;
     }
 }
 
