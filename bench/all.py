@@ -38,6 +38,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.model_accuracy"),
     ("-m", "bench.survey"),
     ("-m", "bench.caffe_networks", "--record"),
+    ("-m", "bench.half_photographs", "--record"),
     ("-m", "bench.onnx_node_tests"),
     ("-m", "bench.drop_in_survey"),
     ("-m", "bench.accelerators.plan_networks"),

@@ -1,10 +1,11 @@
 """Errors of whole networks in half precision against f64: `python -m bench.half_accuracy [NETWORK ..] [--record]`.
 
-Each network computes one set of random inputs: all layers in f16 (sums in blocks, as its kernels add), all in bf16, and
-in f16 but for the layers that `--precision auto` must leave in f32 for its usual limit; predicted times are not asked.
-Errors are the largest difference of an output, relative to the output's largest number, from the f32 graph in double
-precision; a layer that makes an infinite number in f16 is named. Nothing is timed and nothing is compiled: the figures
-are the same on every machine. Without names it takes all of NETWORKS; those that cannot be had are left out, and named.
+Each network computes one set of random inputs: all layers in f16 (sums in blocks, as its kernels add, and in f16
+throughout, as ncnn's and MNN's do), all in bf16, and in f16 but for the layers that `--precision auto` must leave in
+f32 for its usual limit; predicted times are not asked. Errors are the largest difference of an output, relative to the
+output's largest number, from the f32 graph in double precision; a layer that makes an infinite number in f16 is named.
+Nothing is timed and nothing is compiled: the figures are the same on every machine. Without names it takes all of
+NETWORKS; those that cannot be had are left out, and named.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from mavcg.importers.load import import_model
 from mavcg.model.calibration import RANDOM, calibration_sets
 from mavcg.model.precision import BF16, F16, MAX_HALF_ERROR, optimised_graph
 from mavcg.model.precision_choice import choose_half_layers
-from mavcg.model.precision_error import MeasuredError
+from mavcg.model.precision_error import MeasuredError, measure_error
+from mavcg.reference.half import THROUGHOUT, rounds_terms
 from mavcg.text.terminal import say
 
 # Of all kinds, the quick ones first: faces, text, classifiers of 50 million to 20 thousand million products.
@@ -51,12 +53,14 @@ NETWORKS = (
 class HalfErrors:
     """A network's errors; None where they cannot be measured, or are infinite.
 
-    overflows: the first layer that makes an infinite number in f16, and how many do; "" without any. auto_single: nodes
-    that auto leaves in f32. nodes: those that f16 kernels can compute.
+    throughout: of f16 with sums in f16 throughout; None where sums are taken as exact (rounds_terms). overflows: the
+    first layer that makes an infinite number in f16, and how many do; "" without any. auto_single: nodes that auto
+    leaves in f32. nodes: those that f16 kernels can compute.
     """
 
     network: str
     f16: float | None
+    throughout: float | None
     overflows: str
     bf16: float | None
     auto: float | None
@@ -72,9 +76,11 @@ def errors_of(graph: Graph, network: str) -> HalfErrors:
     if error is not None and error > MAX_HALF_ERROR:
         auto = choose_half_layers(graph, MAX_HALF_ERROR, sets, quiet)
     nodes = nodes_in_half(half.graph)
+    throughout = measure_error(half.graph, half.runs, THROUGHOUT) if rounds_terms(half.graph) else MeasuredError(None)
     return HalfErrors(
         network,
         finite(half.error),
+        finite(throughout),
         f"{infinite[0]}, {len(infinite)} in all" if infinite else "",
         finite(upper.error),
         finite(auto.error),

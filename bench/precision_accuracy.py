@@ -9,7 +9,6 @@ to 8 bits for each output channel, and computed as fp16. int8 files are calibrat
 """
 
 import argparse
-import io
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,37 +17,30 @@ from typing import Any
 import numpy as np
 
 import mavcg
+from bench import photographs
 from bench.derived_models import quantised
 from bench.host_library import build_for_host
 from bench.models import model_path
 from bench.record import facts, write
-from bench.wheels import file_of_wheel
 from mavcg.accelerators.quantise import sqnr_db
 from mavcg.graph import Array
 from mavcg.text.terminal import say
 
 NETWORKS = ("mobilenet_v2", "efficientnet_lite0")  # trained on ImageNet
 PRECISIONS = ("fp32", "fp16", "mixed", "int8")
-PHOTOGRAPHS = ("sklearn/datasets/images/china.jpg", "sklearn/datasets/images/flower.jpg")
-WHEEL = "scikit-learn==1.9.1"
 CROPS, CALIBRATION, SIDE = 64, 16, 224
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's training
 
 
 def crops(count: int, seed: int = 0) -> list[Array]:
     """Return square crops of the photographs, of random places and sizes, as [1, 3, 224, 224] f32."""
-    from PIL import Image
+    return [for_imagenet(crop) for crop in photographs.crops(photographs.LANDSCAPES, count, (SIDE, SIDE), seed)]
 
-    pictures = [Image.open(io.BytesIO(file_of_wheel(WHEEL, name))).convert("RGB") for name in PHOTOGRAPHS]
-    generator, made = np.random.default_rng(seed), []
-    for number in range(count):
-        picture = pictures[number % len(pictures)]
-        side = int(generator.integers(SIDE // 2, min(picture.size) + 1))
-        left, top = (int(generator.integers(0, extent - side + 1)) for extent in picture.size)
-        small = picture.crop((left, top, left + side, top + side)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
-        pixels = (np.asarray(small, np.float32) / 255 - np.array(MEAN)) / np.array(DEVIATION)
-        made.append(np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], np.float32))
-    return made
+
+def for_imagenet(pixels: Array) -> Array:
+    """Return [height, width, 3] u8 as networks of ImageNet take them, [1, 3, height, width] f32."""
+    scaled = (pixels.astype(np.float32) / 255 - np.array(MEAN)) / np.array(DEVIATION)
+    return np.ascontiguousarray(scaled.transpose(2, 0, 1)[None], np.float32)
 
 
 def with_8_bit_weights(array: Array) -> Array:

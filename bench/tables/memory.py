@@ -267,6 +267,7 @@ def half_accuracy(record: Record) -> str:
         [
             row["network"],
             error(row["f16"]),
+            error(row.get("throughout")),
             row["overflows"] or "none",
             error(row["bf16"]),
             error(row["auto"]),
@@ -275,15 +276,41 @@ def half_accuracy(record: Record) -> str:
         for row in record["rows"]
     ]
     text = "Counted: the largest difference of an output from the f32 graph in f64, of the output's largest number, on "
-    text += "one set of random inputs. f16: sums in blocks of 64 terms, as the kernels add; those of networks of more "
+    text += "one set of random inputs. f16: sums in blocks of 64 terms, as the kernels add, and in f16 throughout; "
     text += (
-        "than 537 million multiply-accumulates are taken as exact. `auto` leaves operators in f32 until its error is "
+        "those of networks of more than 537 million multiply-accumulates are taken as exact. `auto` leaves operators "
     )
-    text += f"at most {record['limit']:g}."
+    text += f"in f32 until its error is at most {record['limit']:g}."
     if record["missing"]:
         text += f" Not to be had: {', '.join(record['missing'])}."
-    head = ["network", "f16", "infinite numbers in f16", "bf16", "auto", "operators that auto leaves in f32"]
+    head = [
+        "network",
+        "f16",
+        "throughout",
+        "infinite numbers in f16",
+        "bf16",
+        "auto",
+        "operators that auto leaves in f32",
+    ]
     return f"{text}\n\n{table(head, rows)}"
+
+
+def half_photographs(record: Record) -> str:
+    """Return the table of results on photographs in half precision."""
+    rows = [
+        [
+            row["network"],
+            row["precision"],
+            f"{row['same']} of {row['crops']}",
+            f"{100 * row['same'] / row['crops']:.1f} %",
+            str(row["found"] or "-"),
+        ]
+        for row in record["rows"]
+    ]
+    text = "Counted, against libraries in f32 on the same machine: of classifiers the crops of photographs with the "
+    text += "same first class, of detectors of faces those with as many boxes, each of which overlaps one of f32's by "
+    text += "0.9 (intersection over union)."
+    return f"{text}\n\n{table(['network', 'precision', 'same', 'share', 'faces in f32'], rows)}"
 
 
 TABLES: Tables = {
@@ -294,6 +321,7 @@ TABLES: Tables = {
     "depth_first": ("Layers by bands of rows", depth_first),
     "precision_accuracy": ("Trained networks by precision", precision_accuracy),
     "half_accuracy": ("Errors of networks in half precision", half_accuracy),
+    "half_photographs": ("Photographs in half precision", half_photographs),
     "pipelines": ("Pipelines over two CPUs beside single runs", pipelines),
     "served_deadlines": ("Networks as periodic jobs with deadlines", served_deadlines),
 }

@@ -11,7 +11,7 @@ from mavcg.kernels.registry import single_inputs
 from mavcg.model.precision import F16, half_graph
 from mavcg.model.precision_error import ExactRun, MeasuredError, exact_runs, measure_error, relative_error
 from mavcg.passes.graph.precision import to_half
-from mavcg.reference.half import evaluate_half, rounds_terms
+from mavcg.reference.half import IN_BLOCKS, evaluate_half, rounds_terms
 
 Progress = Callable[[str], None]
 
@@ -100,7 +100,7 @@ class OwnErrors:
             return
         try:
             halves = [self._half_input(*numbered, node, kept) for numbered in enumerate(inputs)]
-            computed = evaluate_half(node, halves, rounds_terms(self.graph))
+            computed = evaluate_half(node, halves, IN_BLOCKS if rounds_terms(self.graph) else None)
         except MavcgError:  # a rounded number is an index
             computed = np.full(exact.shape, np.nan, np.float16)
         error = relative_error(exact, computed)

@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, is_float
 from mavcg.ops.op import node_location
 from mavcg.reference.evaluate import Visit, run
-from mavcg.reference.half import run_half
+from mavcg.reference.half import IN_BLOCKS, SumBlocks, run_half
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ def exact_runs(graph: Graph, sets: Sequence[Sequence[Array]], visit: Visit | Non
         return ()
 
 
-def measure_error(half: Graph, runs: Sequence[ExactRun]) -> MeasuredError:
-    """Return the error of an f32 graph's f16 or bf16 form. runs: exact_runs of the f32 graph."""
+def measure_error(half: Graph, runs: Sequence[ExactRun], sums: SumBlocks = IN_BLOCKS) -> MeasuredError:
+    """Return the error of an f32 graph's f16 or bf16 form. runs: exact_runs of the f32 graph. sums: of f16 products."""
     if not runs:
         return MeasuredError(None)
-    errors = [_error_of(half, one) for one in runs]
+    errors = [_error_of(half, one, sums) for one in runs]
     overflows = tuple(dict.fromkeys(name for error in errors for name in error.overflows))
     known = [error.relative for error in errors if error.relative is not None]
     return MeasuredError(max(known) if len(known) == len(errors) else None, overflows)
 
 
-def _error_of(half: Graph, exact: ExactRun) -> MeasuredError:
+def _error_of(half: Graph, exact: ExactRun, sums: SumBlocks) -> MeasuredError:
     overflows: list[str] = []
 
     def note_overflow(node: Node, result: Array) -> None:
@@ -68,7 +68,7 @@ def _error_of(half: Graph, exact: ExactRun) -> MeasuredError:
             overflows.append(node_location(node))
 
     try:
-        computed = run_half(half, exact.inputs, note_overflow)
+        computed = run_half(half, exact.inputs, note_overflow, sums)
     except MavcgError:  # a rounded number is an index that does not exist
         return MeasuredError(None)
     pairs = zip(exact.outputs, computed, strict=True)

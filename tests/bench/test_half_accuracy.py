@@ -30,3 +30,11 @@ def test_layers_that_overflow_are_named_and_stay_f32() -> None:
     assert row.f16 == 1  # divided by infinity
     assert 0 < row.auto_single < row.nodes and row.auto == pytest.approx(0, abs=MAX_HALF_ERROR)
     assert row.bf16 is not None and row.bf16 < 0.1
+
+
+def test_long_sums_are_worse_in_f16_throughout() -> None:
+    b, rng = GraphBuilder("long"), np.random.default_rng(1)
+    weights = (0.01 * rng.standard_normal((4096, 4))).astype(np.float32)
+    x = b.input("x", TensorType("f32", (8, 4096)))
+    row = errors_of(b.finish((b.add("matmul", (x, b.constant(weights)), "product"),)), "long")
+    assert row.f16 is not None and row.throughout is not None and row.throughout > 2 * row.f16

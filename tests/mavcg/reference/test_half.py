@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.reference import half, run
-from mavcg.reference.half import BLOCK, GROUP, round_to_half, run_half, sums_in_blocks
+from mavcg.reference.half import BLOCK, GROUP, THROUGHOUT, round_to_half, run_half, sums_in_blocks
 
 Array = NDArray[Any]
 
@@ -41,6 +41,14 @@ def test_sums_are_rounded_within_blocks_and_groups(terms: int) -> None:
             so_far = so_far + acc
         wanted += so_far
     np.testing.assert_allclose(sums_in_blocks(rows, columns), wanted, atol=1e-3)  # subnormal numbers differ
+
+
+def test_sums_in_f16_throughout() -> None:
+    rows, columns = noise(3, GROUP + BLOCK), noise(GROUP + BLOCK, 2, seed=1)
+    wanted = np.zeros((3, 2), np.float16)
+    for row, column in zip(rows.T, columns, strict=True):
+        wanted = (wanted + row[:, None].astype(np.float64) * column.astype(np.float64)).astype(np.float16)
+    np.testing.assert_allclose(sums_in_blocks(rows, columns, THROUGHOUT), wanted, atol=1e-3)  # subnormal numbers differ
 
 
 def layers(groups: int) -> Graph:
