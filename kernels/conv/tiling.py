@@ -133,8 +133,10 @@ def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
         return True
     if spec.by_channels and not on_arm:
         return False
-    row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * spec.item_bytes
-    return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= (FEW_CHUNKS_ARM if on_arm else FEW_CHUNKS) * chunk
+    # All rows are passed over for a chunk where channels are the work, else a row for all chunks.
+    rows = spec.pixel_rows if spec.by_channels else 1
+    pass_bytes = rows * spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * spec.item_bytes
+    return pass_bytes > ROW_NEAR_BYTES or spec.out_channels <= (FEW_CHUNKS_ARM if on_arm else FEW_CHUNKS) * chunk
 
 
 def prefetches_windows(spec: Conv2d, machine: Machine, chunk: int) -> bool:

@@ -18,6 +18,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
+from mavcg.kernels.conv.tiling import prefetches_inputs
 from mavcg.kernels.gemm.sum_blocks import SumCut, group_cut, half_cut
 from mavcg.kernels.gemm.tile import Sum
 from mavcg.kernels.registry import single_inputs
@@ -182,6 +183,14 @@ def test_iterations_share_the_prefetches_of_the_next_tiles_inputs(tmp_path: Path
         assert loops and {block.count("prfm") for block in loops} == lines
 
 
+def test_inputs_are_prefetched_where_channels_are_the_work_and_all_rows_come_from_afar() -> None:
+    """Of 512 channels four rows of 13 pixels have 53 KB, which the next chunk does not find in level 1."""
+    for channels, afar in ((512, True), (64, False)):
+        (step,) = emulated_product(13, channels, 256).steps
+        assert isinstance(step.spec, Conv2d) and step.spec.by_channels
+        assert prefetches_inputs(step.spec, BIG, 16) == afar
+
+
 def test_blocks_begin_with_their_first_products_where_vector_units_are_the_bound(tmp_path: Path) -> None:
     node = emulated_product(13, 256)
     little, big = (compiled([node], machine, tmp_path, "asm").read_text() for machine in (LITTLE, BIG))
@@ -189,9 +198,9 @@ def test_blocks_begin_with_their_first_products_where_vector_units_are_the_bound
     assert begun[0] == 0 and begun[1] >= 13
 
 
-def emulated_product(pixels: int, channels: int) -> EmulatedNode:
+def emulated_product(pixels: int, channels: int, outputs: int = 8) -> EmulatedNode:
     b = GraphBuilder("test")
-    x, w = b.input("x", TensorType("f16", (1, 4, pixels, channels))), np.ones((8, 1, 1, channels), np.float16)
+    x, w = b.input("x", TensorType("f16", (1, 4, pixels, channels))), np.ones((outputs, 1, 1, channels), np.float16)
     return emulated_node(b.finish([b.add("conv2d", [x, b.constant(w)], **CONV)]), {})
 
 
