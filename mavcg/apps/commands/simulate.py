@@ -14,6 +14,7 @@ from mavcg.console.shared_options import IgnoreDeclaredShapes, JsonEverything
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.apps.application_file import ApplicationFile
     from mavcg.apps.service.periodic_task import PeriodicTask
     from mavcg.apps.service.simulator import Durations
 
@@ -33,6 +34,10 @@ class AppSimulateOptions:
     margin: Annotated[
         float, typer.Option(metavar="PERCENT", help="Added to all times, as predictions are not bounds; default 20.")
     ] = 20.0
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="Build the library and time it on this machine; needs --board host."),
+    ] = False
     seed: Annotated[
         int | None,
         typer.Option(metavar="N", help="Let times and first releases vary at random; without it, the worst case."),
@@ -50,7 +55,8 @@ def run_simulate(options: AppSimulateOptions) -> None:
     """Simulate the networks of an application as periodic jobs, with preemption between steps.
 
     All networks are released together at first, and take their worst-case time, which is predicted: a layer is a
-    section that is not preempted. The report has the bound of each network's response, and what was simulated.
+    section that is not preempted. With --measure they are those of the library. The report has the bound of each
+    network's response, and what was simulated.
 
     \b
     [[network]]                      # app.toml
@@ -62,19 +68,13 @@ def run_simulate(options: AppSimulateOptions) -> None:
 
     \b
     mavcg app simulate app.toml --board exynos9820
-    mavcg app simulate app.toml --board host --seconds 0.2 --plot schedule.svg
+    mavcg app simulate app.toml --board host --measure --seconds 0.2 --plot schedule.svg
     """
     from mavcg.apps.application_file import read_application_file
-    from mavcg.apps.models import read_application
-    from mavcg.apps.quantised_networks import quantised_files
     from mavcg.apps.service.gantt import draw_gantt
-    from mavcg.apps.service.modelled import modelled_tasks
     from mavcg.apps.service.service_report import schedule_json, service_json, show_schedule, show_service
     from mavcg.apps.service.simulator import simulate as simulate_jobs
     from mavcg.drawing.svg_plots import check_plot
-    from mavcg.model.estimating import board_of
-    from mavcg.toolchain.codegen import default_workers
-    from mavcg.toolchain.target import parse_target
 
     if options.plot is not None:
         check_plot(options.plot)
@@ -89,11 +89,7 @@ def run_simulate(options: AppSimulateOptions) -> None:
             f"--seconds {options.seconds:g}: {releases:.0f} jobs are released in them; give a time from above 0 "
             f"in which at most {_MOST_JOBS} are"
         )
-    board, workers = board_of(options.board), options.jobs or default_workers()
-    arch = parse_target(board.target).arch
-    with Progress() as progress, quantised_files(described, arch, progress) as converted:
-        app, times, _ = read_application(converted, board, workers, progress)
-    tasks = modelled_tasks(described, app, times, options.margin / 100)
+    tasks, source = _tasks(options, described), "measured" if options.measure else "modelled"
     sections = sum(
         options.seconds * 1e9 / task.period_ns * sum(len(stage.sections) for stage in task.stages) for task in tasks
     )
@@ -105,14 +101,38 @@ def run_simulate(options: AppSimulateOptions) -> None:
     offsets, durations = (None, None) if options.seed is None else _random_times(tasks, options.seed)
     schedule = simulate_jobs(tasks, round(options.seconds * 1e9), offsets, durations)
     if options.plot is not None:
-        draw_gantt(tasks, schedule, f"{options.file.name} on {options.board}, times modelled", options.plot)
+        draw_gantt(tasks, schedule, f"{options.file.name} on {options.board}, times {source}", options.plot)
         note(f"wrote the schedule to {options.plot}")
-    service, rows = service_json(tasks, "modelled", options.margin / 100), schedule_json(tasks, schedule)
+    service, rows = service_json(tasks, source, options.margin / 100), schedule_json(tasks, schedule)
     if options.as_json:
         print_json({"board": options.board, "seconds": options.seconds, "service": service, "simulated": rows})
         return
     show_service(service, console())
     show_schedule(rows, options.seconds, console())
+
+
+def _tasks(options: AppSimulateOptions, described: "ApplicationFile") -> "tuple[PeriodicTask, ...]":
+    """Return the networks as tasks, with times predicted for the board or measured on this machine."""
+    from mavcg.apps.models import read_application
+    from mavcg.apps.quantised_networks import quantised_files
+    from mavcg.apps.service.measured import built_tasks
+    from mavcg.apps.service.modelled import modelled_tasks
+    from mavcg.hardware.board import HOST
+    from mavcg.model.estimating import board_of
+    from mavcg.model.request import ModelOptions, make_model_request
+    from mavcg.toolchain.codegen import default_workers
+    from mavcg.toolchain.target import parse_target
+
+    if options.measure and options.board != HOST:
+        raise MavcgError(f"--measure: runs on this machine, not on {options.board}; give --board host, or leave it out")
+    board, workers = board_of(options.board), options.jobs or default_workers()
+    arch = parse_target(board.target).arch
+    with Progress() as progress, quantised_files(described, arch, progress) as converted:
+        if options.measure:
+            request, _ = make_model_request(options.file, None, ModelOptions(board=options.board, jobs=options.jobs))
+            return built_tasks(converted, request, options.margin / 100, progress)
+        app, times, _ = read_application(converted, board, workers, progress)
+        return modelled_tasks(converted, app, times, options.margin / 100)
 
 
 def _random_times(tasks: "Sequence[PeriodicTask]", seed: int) -> "tuple[dict[str, int], Durations]":

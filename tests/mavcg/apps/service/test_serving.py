@@ -142,6 +142,14 @@ def test_a_plan_measures_the_times_of_its_service(tmp_path: Path, mavcg: Mavcg) 
     assert service["times"] == "measured" and set(service["utilisation"]) == {"cpu"}
     assert all(row["longest_section_ms"] <= row["worst_ms"] for row in service["networks"])
 
+    ended = mavcg("app", "simulate", file, "--board", "host", "--measure", "--seconds", "2", "--json")
+    assert ended.status == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    assert document["service"]["times"] == "measured"
+    assert [row["jobs"] for row in document["simulated"]] == [5, 7, 10]
+    ended = mavcg("app", "simulate", file, "--board", "exynos9820", "--measure")
+    assert ended.status == 2 and "--measure: runs on this machine, not on exynos9820" in ended.stderr
+
 
 def test_times_become_sections_and_a_notice() -> None:
     """A run is cut into its longest sections; margins are added to all."""
