@@ -1,0 +1,63 @@
+"""Products of one input with weights in blocks become one: what is merged, and that each result is as before."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.passes.graph.block_products import merge_block_products
+from mavcg.reference import run
+
+BITS, BLOCK, DEPTH = 4, 16, 40
+Form = dict[str, Any]  # of a product, besides its width
+
+
+def graph_of(widths: Sequence[int], forms: Sequence[Form]) -> Graph:
+    """Products of one input, each then reshaped, with reshaped results and plain ones as outputs."""
+    random, blocks = np.random.default_rng(0), -(-DEPTH // BLOCK)
+    g = GraphBuilder("g")
+    x = g.input("x", TensorType("f32", (3, DEPTH)))
+    outputs = []
+    for width, form in zip(widths, forms, strict=True):
+        scales = random.uniform(0.5, 1, (width, blocks)).astype(np.float16).astype(np.float32)
+        scales *= form.get("scale", 1)
+        zeros = random.integers(0, 1 + form["zeros"], (width, blocks)).astype(np.uint8) if "zeros" in form else None
+        bias = random.normal(size=width).astype(np.float32) if form.get("bias") else None
+        w = random.integers(0, 256, (width, blocks * BLOCK // 2)).astype(np.uint8)
+        parts = [g.constant(part) if part is not None else "" for part in (w, scales, zeros, bias)]
+        made = g.add("block_matmul", [x, *parts], bits=BITS, block=BLOCK, quantize=form.get("quantize", True))
+        outputs += [made, g.add("reshape", [made], shape=(1, 3, width)), g.add("reshape", [made], shape=(3 * width,))]
+    return g.finish(outputs)
+
+
+def products(graph: Graph) -> int:
+    return sum(node.op == "block_matmul" for node in graph.nodes)
+
+
+@pytest.mark.parametrize("form", [{}, {"zeros": 15}, {"bias": True}, {"zeros": 15, "bias": True}], ids=str)
+def test_results_are_as_before(form: Form) -> None:
+    graph = graph_of((32, 16, 48), [form] * 3)
+    merged = merge_block_products(graph)
+    assert (products(graph), products(merged)) == (3, 1)
+    x = np.random.default_rng(1).normal(size=(3, DEPTH)).astype(np.float32)
+    for before, after in zip(run(graph, x), run(merged, x), strict=True):
+        assert before.tobytes() == after.tobytes()
+    assert str(merge_block_products(merged)) == str(merged)
+
+
+@pytest.mark.parametrize(
+    ("widths", "forms"),
+    [
+        ((32, 40), ({}, {})),  # not whole panels
+        ((32, 32), ({}, {"scale": np.float32(1.0001)})),  # no f16 holds these scales
+        ((32, 32), ({}, {"bias": True})),
+        ((32, 32), ({"zeros": 15}, {"zeros": 200})),  # the second has no tiles
+        ((32, 32), ({"quantize": False}, {"quantize": False})),
+    ],
+    ids=str,
+)
+def test_what_stays_apart(widths: Sequence[int], forms: Sequence[Form]) -> None:
+    assert products(merge_block_products(graph_of(widths, forms))) == 2
