@@ -178,3 +178,15 @@ def test_a_loop_over_the_rows_of_an_input(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     rng = np.random.default_rng(2)
     agrees(tmp_path, {n: rng.standard_normal(s).astype(np.float32) for n, s in (("x", (MOST, 3)), ("h0", (3,)))}, ["x"])
+
+
+def test_a_number_of_sequences_is_refused(tmp_path: Path) -> None:
+    """A time step's data lie as many elements after those of the one before as there are sequences."""
+    x = recurrent(tmp_path / "m.onnx", "GRU")["X"]
+    made = onnx.load(tmp_path / "m.onnx")
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
+    onnx.save(made, tmp_path / "m.onnx")
+    with pytest.raises(
+        MavcgError, match="the steps of its loop lie as far apart as it is long; give a list of lengths"
+    ):
+        build_in(tmp_path, "m.onnx", f"--shape=X={MOST}x1..4x{x.shape[2]}", *OPTIONS)
