@@ -11,6 +11,8 @@ import pytest
 import mavcg as package
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.model.stages import plan_model
 from tests.mavcg.cli.in_process import build_in
 from tests.mavcg.importers.recurrent_models import GATES, model, with_lengths
 
@@ -182,11 +184,13 @@ def test_a_loop_over_the_rows_of_an_input(tmp_path: Path) -> None:
 
 def test_a_number_of_sequences_is_refused(tmp_path: Path) -> None:
     """A time step's data lie as many elements after those of the one before as there are sequences."""
-    x = recurrent(tmp_path / "m.onnx", "GRU")["X"]
-    made = onnx.load(tmp_path / "m.onnx")
+    path = tmp_path / "m.onnx"
+    x = recurrent(path, "GRU")["X"]
+    made = onnx.load(path)
     made.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
-    onnx.save(made, tmp_path / "m.onnx")
-    with pytest.raises(
-        MavcgError, match="the steps of its loop lie as far apart as it is long; give a list of lengths"
-    ):
-        build_in(tmp_path, "m.onnx", f"--shape=X={MOST}x1..4x{x.shape[2]}", *OPTIONS)
+    onnx.save(made, path)
+    options = ModelOptions(cores=("generic",), shapes=(f"X=9x1..4x{x.shape[2]}",), jobs=1, bounded=True)
+    request = make_model_request(path, str(tmp_path / "libm.so"), options)[0]
+    reason = "the steps of its loop lie as far apart as it is long; give a list of lengths"
+    with pytest.raises(MavcgError, match=reason):
+        plan_model(request, "m", lambda message: None)
