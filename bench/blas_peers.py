@@ -67,7 +67,11 @@ class Size:
 
 
 def start(library: BlasLibrary, calls: Path, threads: int) -> Worker:
-    """Start a library's process and stop it (SIGSTOP). Raises: RuntimeError if the library cannot be loaded."""
+    """Start a library's process and stop it (SIGSTOP). Raises: RuntimeError if the library cannot be loaded.
+
+    NumPy's own OpenBLAS, which checks the results in every process, has one thread where it is not what is measured:
+    its threads poll for some time, and would take a CPU from those of the library.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     given = {name: value.format(threads=threads) for name, value in library.environment.items()}
     process = subprocess.Popen(
@@ -84,7 +88,7 @@ def start(library: BlasLibrary, calls: Path, threads: int) -> Worker:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**kept, "OMP_NUM_THREADS": str(threads), **given},
+        env={**kept, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1", **given},
     )
     return when_loaded(Worker(library.name, process, threads))
 

@@ -106,6 +106,7 @@ UNITS: Mapping[str, Unit] = {
             "engine_machine.c",
             "engine_wait.c",
             "engine_chunk.c",
+            "blas_placement.c",
             "blas_team.c",
             "blas_memory.c",
             "blas_pack.c",

@@ -26,6 +26,9 @@ enum {
     ROW_CHUNK = 2,          /* minimum chunk, in panels of A: each is multiplied by all of B */
     COLUMN_CHUNK = 4,       /* minimum chunk, in panels of B: each is multiplied by all of A */
     PACK_CHUNK = 4,
+    MOST_SPLIT = 4,     /* threads that split a product: each packs one matrix whole */
+    LEAST_SPLIT = 32,   /* rows or columns of a part */
+    SPLIT_ALIGN = 4096, /* of a part's panels */
 };
 
 /* Minimum size of a product, in multiply-adds, for which waking threads pays. */
@@ -226,6 +229,61 @@ static void compute_blocks(const struct blas_product *p, const struct plan *plan
     }
 }
 
+/* A product whose parts threads compute, each with panels of its own. unit: columns of a part, or rows. */
+struct split_product {
+    const struct blas_product *product;
+    const struct plan *plan;
+    char *buffer;
+    int64_t unit, part_bytes;
+    bool by_columns;
+};
+
+static void run_split(const void *work, uint32_t begin, uint32_t end) {
+    const struct split_product *split = work;
+    const struct blas_product *whole = split->product;
+    const struct blas_blocks *blocks = &blocks_table[whole->type];
+    for (int64_t number = begin; number < end; number++) {
+        const int64_t first = number * split->unit;
+        struct blas_product part = *whole;
+        part.c += first * (split->by_columns ? whole->c_stride : blocks->item);
+        if (split->by_columns) {
+            part.n = least(whole->n - first, split->unit);
+            part.b += first * (whole->b_transposed ? blocks->given_item : whole->b_stride);
+        } else {
+            part.m = least(whole->m - first, split->unit);
+            part.a += first * (whole->a_transposed ? whole->a_stride : blocks->given_item);
+        }
+        compute_blocks(&part, split->plan, split->buffer + number * split->part_bytes, NULL);
+    }
+}
+
+/* Compute a product in as many parts as there are threads, if its parts are not too narrow. Each thread packs what it
+ * reads: what one of two threads packs for the other passes from one core's caches to the other's, which takes longer
+ * than packing the shorter matrix twice. Returns false for other products, and if there is no memory. */
+static bool compute_split(const struct blas_product *p, struct blas_team *team) {
+    const struct blas_blocks *blocks = &blocks_table[p->type];
+    const int64_t threads = team_threads(team);
+    if (!EQUAL_CORES || threads < 2 || threads > MOST_SPLIT) return false;
+    struct split_product split = {.product = p, .by_columns = p->n >= p->m};
+    const int64_t size = split.by_columns ? p->n : p->m, tile = split.by_columns ? blocks->columns : blocks->rows;
+    split.unit = round_up((size + threads - 1) / threads, tile);
+    const int64_t parts = (size + split.unit - 1) / split.unit;
+    if (parts < threads || split.unit < LEAST_SPLIT || 4 * (size - (parts - 1) * split.unit) < 3 * split.unit)
+        return false;
+    struct blas_product part = *p;
+    *(split.by_columns ? &part.n : &part.m) = split.unit;
+    const struct plan plan = plan_product(&part, 1);
+    split.plan = &plan;
+    split.part_bytes = round_up(a_bytes(&part, &plan) + b_bytes(&part, &plan), SPLIT_ALIGN);
+    struct blas_buffer buffer = {NULL, 0};
+    if (split.part_bytes) buffer = take_buffer((size_t)(split.part_bytes * parts));
+    if (split.part_bytes && !buffer.bytes) return false;
+    split.buffer = buffer.start;
+    run_step(team, run_split, &split, (uint32_t)parts, 1);
+    return_buffer(buffer);
+    return true;
+}
+
 BLAS_INLINE void multiply_as_it_lies(enum blas_type type, const struct blas_product *p) {
     multiply_small(type, p->b_transposed, p->m, p->n, p->k, p->alpha, p->a, p->a_stride, p->b, p->b_stride, p->beta,
                    p->c, p->c_stride);
@@ -244,6 +302,10 @@ __attribute__((noinline)) static void compute_large_product(const struct blas_pr
     if (!team && is_small(p) && reads_a(p) && p->k <= blocks_table[p->type].kc) {
         if (p->type == BLAS_F32) multiply_as_it_lies(BLAS_F32, p);
         else multiply_as_it_lies(BLAS_F64, p);
+        return_team(team, may_share);
+        return;
+    }
+    if (team && compute_split(p, team)) {
         return_team(team, may_share);
         return;
     }

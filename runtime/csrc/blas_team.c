@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "blas.h"
+#include "blas_placement.h"
 #include "engine_chunk.h"
 #include "engine_machine.h"
 #include "engine_wait.h"
@@ -49,6 +50,7 @@ struct blas_team {
     bool cleared_in_child;
     uint32_t threads; /* threads in this call, the caller included; more may be running after a larger call */
     uint32_t float_mode;
+    uint32_t caller_cpu; /* the CPU on which the caller began its call (blas_placement.h) */
     uint64_t spin_ns;
     /* The active step; only threads that hold one of its tickets read it. */
     step_function *run;
@@ -199,8 +201,8 @@ MAVCG_PRIVATE void run_step(struct blas_team *team, step_function *run, const vo
     __atomic_store_n(&team->ticket, CLOSED, __ATOMIC_SEQ_CST);
 }
 
-static uint32_t wait_for_post(struct blas_team *team, uint32_t seen) {
-    if (!spin_until_change(&team->posted, seen, team->spin_ns)) {
+static uint32_t wait_for_post(struct blas_team *team, uint32_t seen, struct blas_placement *placement) {
+    if (!spin_apart(&team->posted, seen, team->spin_ns, placement)) {
         __atomic_add_fetch(&team->sleepers, 1, __ATOMIC_SEQ_CST);
         while (__atomic_load_n(&team->posted, __ATOMIC_SEQ_CST) == seen) sleep_while(&team->posted, seen);
         __atomic_sub_fetch(&team->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -213,8 +215,9 @@ static void *thread_main(void *number) {
     char name[THREAD_NAME_BYTES];
     snprintf(name, sizeof name, "mavcg-blas-%u", thread);
     pthread_setname_np(pthread_self(), name);
+    struct blas_placement placement = {&the_team.caller_cpu, 0};
     for (uint32_t seen = 0;;) {
-        seen = wait_for_post(&the_team, seen);
+        seen = wait_for_post(&the_team, seen, &placement);
         if (thread < __atomic_load_n(&the_team.threads, __ATOMIC_RELAXED)) work_on_step(&the_team, thread);
     }
     return NULL;
@@ -285,6 +288,7 @@ MAVCG_PRIVATE struct blas_team *take_team(void) {
     if (!EQUAL_CORES) team->core_of[0] = (uint8_t)core_now();
     start_threads(team, process, requested);
     __atomic_store_n(&team->float_mode, float_mode(), __ATOMIC_RELAXED);
+    __atomic_store_n(&team->caller_cpu, running_cpu(), __ATOMIC_RELAXED);
     uint32_t threads = requested < page->running + 1 ? requested : page->running + 1;
     __atomic_store_n(&team->threads, threads, __ATOMIC_RELAXED);
     if (threads > 1) return team;

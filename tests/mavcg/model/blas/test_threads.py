@@ -12,12 +12,15 @@ import pytest
 
 from tests.mavcg.model.blas.calls import Array, Product, fortran_gemm
 
-# Shared by rows, by columns, of several blocks in each direction.
+# Shared by rows, by columns, of several blocks in each direction; the last by parts of columns and of rows that two or
+# three threads pack themselves, the parts of several blocks of terms.
 LARGE = (
     Product("s", False, False, 700, 300, 500, 1.0, 0.5),
     Product("d", True, False, 90, 1500, 400, -1.0, 1.0),
     Product("d", False, True, 1500, 60, 350, 2.0, 0.0),
     Product("s", True, True, 33, 4300, 60, 1.0, 1.0),
+    Product("s", False, False, 96, 97, 2100, 1.0, 0.0),
+    Product("d", True, True, 290, 130, 700, 1.5, -1.0),
 )
 
 
