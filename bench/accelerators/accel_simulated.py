@@ -85,7 +85,9 @@ def by_bandwidth(program: AccelProgram) -> dict[str, float]:
     """Return the rates of the same program with other DDR bandwidths."""
     rates = {}
     for factor in FACTORS:
-        target = replace(program.target, ddr_gb_per_s=program.target.ddr_gb_per_s * factor)
+        port = program.target.port_gb_per_s
+        scaled = None if port is None else port * factor
+        target = replace(program.target, ddr_gb_per_s=program.target.ddr_gb_per_s * factor, port_gb_per_s=scaled)
         tried = replace(program, target=target)
         rates[f"{target.ddr_gb_per_s:g} GB/s"] = round(simulated_json(tried, simulate(tried))["gops"], 1)
     return rates

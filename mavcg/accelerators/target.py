@@ -37,6 +37,8 @@ _MHZ = Annotated[
 ]
 _POSITIVE = Annotated[float, Meta(gt=0, le=1e6, description="a number above 0 and at most 1000000")]
 HOST = ("host_gops", "host_call_us")  # figures of the CPU, which a file may leave out
+LEAST_BURST, MOST_BURST = 16, 1024  # bytes; the least is a beat of an AXI port of 128 bits
+PORT = ("ddr_burst_bytes", "port_gb_per_s")  # figures of the way to the DDR memory, which a file may leave out
 OWN, VTA = "mavcg", "vta"  # instruction sets
 ISAS = (OWN, VTA)
 # Sizes of VTA's default configuration, on which the widths of its instructions' fields depend.
@@ -49,7 +51,7 @@ VTA_SIZES: Mapping[str, int] = {
     "weight_bytes": 1 << 18,
     "output_bytes": 1 << 17,
 }
-KEYS = ("name", "description", "isa", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE, *HOST)
+KEYS = ("name", "description", "isa", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE, *HOST, *PORT)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class IsaTarget:
     "accelerator". host_gops: 10^9 operations of f32 convolutions per second on the CPU. host_call_us: time from the
     submission of a job to its start and from its end to the host's return, in microseconds; both None if unknown.
     sources: source of each figure. isa: instruction set, one of ISAS; of "vta", output_bytes are the accumulators'.
+    ddr_burst_bytes: bytes of a burst of the DDR memory; a contiguous run takes whole bursts. port_gb_per_s: what one
+    core's ports move at most, by the requests that they keep outstanding; None for no limit but the memory's.
     """
 
     name: str
@@ -89,6 +93,8 @@ class IsaTarget:
     host_call_us: float | None = None
     sources: tuple[tuple[str, str], ...] = ()
     isa: str = OWN
+    ddr_burst_bytes: int = LEAST_BURST
+    port_gb_per_s: float | None = None
 
     @property
     def macs_in_channels(self) -> int:
@@ -107,8 +113,9 @@ class IsaTarget:
 
     @property
     def ddr_bytes_per_cycle(self) -> float:
-        """Return the share of the DDR memory's bandwidth that one of `batch` cores has, in bytes per cycle."""
-        return self.ddr_gb_per_s * 1000 / self.frequency_mhz / self.batch
+        """Return the bandwidth that one of `batch` cores has, in bytes per cycle: its share, or what its ports move."""
+        share = self.ddr_gb_per_s / self.batch
+        return min(share, self.port_gb_per_s or share) * 1000 / self.frequency_mhz
 
     @property
     def on_chip_bytes(self) -> int:
@@ -172,6 +179,16 @@ def read_target(path: Path) -> IsaTarget:
         host_gops=_positive(path, value("host_gops", optional=True), "host_gops"),
         host_call_us=_positive(path, value("host_call_us", optional=True), "host_call_us"),
         **whole,
+        ddr_burst_bytes=schema.whole(
+            path,
+            {"ddr_burst_bytes": value("ddr_burst_bytes", optional=True) or LEAST_BURST},
+            "ddr_burst_bytes",
+            "ddr_burst_bytes",
+            LEAST_BURST,
+            MOST_BURST,
+            unit="bytes",
+        ),
+        port_gb_per_s=_positive(path, value("port_gb_per_s", optional=True), "port_gb_per_s"),
         isa=schema.one_of(path, value("isa", optional=True) or OWN, "isa", ISAS),
         sources=tuple(sources),
     )

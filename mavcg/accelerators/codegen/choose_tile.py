@@ -78,7 +78,10 @@ def ranked_tiles(
     shape = EstimatedGroup(members, clusters_of(members, by_name), stored, by_name)
     code = CodeState(graph, path, {})
     most_in, rated = _most_in(by_name, members), []
-    divisions = [(out_ch, order, divide_channels(shape, out_ch, path)) for out_ch, order in _channels(members, path)]
+    divisions = [
+        (out_ch, order, divide_channels(shape, out_ch, path, target.ddr_burst_bytes))
+        for out_ch, order in _channels(members, path)
+    ]
     for sizes in _spatial(members, stored, path):
         passes = alike_passes(GroupCode(code, nodes, stored, GroupTile(*sizes, 1, 1)).passes())
         tiles = tile_demand(shape, passes, path, target)

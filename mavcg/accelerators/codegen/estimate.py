@@ -13,7 +13,7 @@ from mavcg.accelerators.codegen.parameters import WeightSlice, is_depthwise, sli
 from mavcg.accelerators.codegen.regions import Region
 from mavcg.accelerators.groups import ORDERS
 from mavcg.accelerators.isa.datapath import Datapath, blocks
-from mavcg.accelerators.simulator.timing import BEAT_BYTES, STARTUP
+from mavcg.accelerators.simulator.timing import STARTUP, whole_bursts
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import CONVOLUTIONS, XNode
 
@@ -131,8 +131,11 @@ class TileDemand:
     cluster_pixels: Sequence[int]
 
 
-def divide_channels(shape: EstimatedGroup, out_ch: int, path: Datapath) -> ChannelDivision:
-    """Return the facts about the division into ranges of at most `out_ch` output channels."""
+def divide_channels(shape: EstimatedGroup, out_ch: int, path: Datapath, burst: int) -> ChannelDivision:
+    """Return the facts about the division into ranges of at most `out_ch` output channels.
+
+    burst: bytes of a burst of the DDR memory.
+    """
     conv: dict[str, tuple[int, int]] = {}
     saved: dict[str, int] = {}
     total = largest = 0
@@ -142,8 +145,8 @@ def divide_channels(shape: EstimatedGroup, out_ch: int, path: Datapath) -> Chann
         lengths.append(len(ranges))
         slices.append(ranges[0][1] - ranges[0][0])
         for node in cluster.nodes:
-            beats = sum(blocks(end - first, BEAT_BYTES) * BEAT_BYTES for first, end in ranges)
-            saved[node.name] = node.channels if len(ranges) == 1 else beats
+            bursts = sum(whole_bursts(end - first, burst) for first, end in ranges)
+            saved[node.name] = node.channels if len(ranges) == 1 else bursts
             if node.kind not in CONVOLUTIONS:
                 continue
             in_ch = shape.by_name[node.inputs[0]].channels

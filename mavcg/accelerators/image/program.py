@@ -10,7 +10,7 @@ from msgspec import Meta
 from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.accelerators.image.host import HostPlan, Radix, host_fault
 from mavcg.accelerators.isa.instruction import AccelInstruction
-from mavcg.accelerators.target import HOST, ISAS, VTA, VTA_SIZES, WHOLE, IsaTarget
+from mavcg.accelerators.target import HOST, ISAS, LEAST_BURST, MOST_BURST, VTA, VTA_SIZES, WHOLE, IsaTarget
 from mavcg.errors import MavcgError
 from mavcg.files.decode import decode
 
@@ -246,7 +246,9 @@ def _target_fault(target: IsaTarget) -> str:
     for key, (low, high, unit) in WHOLE.items():
         if not low <= getattr(target, key) <= high:
             return f"target.{key}: {getattr(target, key)} is not {low} to {high} {unit}"
-    for key in ("frequency_mhz", "ddr_gb_per_s", *HOST):
+    if not LEAST_BURST <= target.ddr_burst_bytes <= MOST_BURST:
+        return f"target.ddr_burst_bytes: {target.ddr_burst_bytes} is not {LEAST_BURST} to {MOST_BURST}"
+    for key in ("frequency_mhz", "ddr_gb_per_s", "port_gb_per_s", *HOST):
         if (rate := getattr(target, key)) is not None and not 1e-6 <= rate <= 1e6:
             return f"target.{key}: {getattr(target, key)} is not a rate from 0.000001 to 1000000"
     if target.ic_parallel % 2 or target.rounding not in ROUNDINGS or target.isa not in ISAS:

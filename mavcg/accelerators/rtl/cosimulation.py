@@ -92,6 +92,7 @@ def _run(job: AccelProgram, rtl: RtlFolder, features: Any, most_cycles: int) -> 
             "rate": max(1, round(job.target.ddr_bytes_per_cycle * SCALE)),
             "latency": job.target.ddr_latency_cycles,
             "most_cycles": most_cycles,
+            "burst_bytes": job.target.ddr_burst_bytes,
             "port_bytes": rtl.sizes.port_bytes,
         },
     )

@@ -14,7 +14,7 @@ from mavcg.accelerators.target import IsaTarget
 
 # Cycles from issue to the first result, by unit: decoding, address generation and the depth of the pipeline.
 STARTUP = {"load": 4, "save": 4, "conv": 16, "pool": 12, "misc": 12}
-BEAT_BYTES = 16  # width of the DDR memory's bus (AXI, 128 bits); a run of bytes takes whole beats
+BEAT_BYTES = 16  # width of a port to the DDR memory (AXI, 128 bits)
 QUEUE_DEPTH = 64  # maximum instructions in a unit's queue
 SCALE = 1 << 16  # parts of a cycle of compute work, and of a byte of transfers: rates are integers
 FETCH_BYTES = 4096  # size of a fetch of code; the dispatcher has two buffers of this size
@@ -43,9 +43,9 @@ def work_of(instruction: AccelInstruction, path: Datapath, target: IsaTarget) ->
     if form.name in ("load.map", "save.map"):
         words = v["rows"] * v["columns"] * blocks(v["channels"], path.word)
         read, write = (0, words) if form.unit == "load" else (words, 0)
-        return Work(start, map_bytes(instruction), 0, read, write)
+        return Work(start, map_bytes(instruction, target.ddr_burst_bytes), 0, read, write)
     if form.name == "load.parameters":
-        return Work(start, _beats(v["words"] * path.weight_word))
+        return Work(start, whole_bursts(v["words"] * path.weight_word, target.ddr_burst_bytes))
     if form.unit == "conv":
         return _conv(instruction, path, start)
     if form.unit == "pool":
@@ -66,19 +66,23 @@ def work_of(instruction: AccelInstruction, path: Datapath, target: IsaTarget) ->
     return Work(start + blocks(words * path.word, target.misc_parallel), 0, 0, read, words)
 
 
-def map_bytes(instruction: AccelInstruction) -> int:
-    """Return the bytes that load.map or save.map moves, each contiguous run of the DDR memory in whole beats."""
+def map_bytes(instruction: AccelInstruction, burst: int = 1) -> int:
+    """Return the bytes that load.map or save.map moves, each contiguous run of the DDR memory in whole bursts.
+
+    burst: bytes of a burst.
+    """
     v = instruction.values
     pixels, row = v["rows"] * v["columns"], v["columns"] * v["channels"]
     if v["ddr_pixel"] != v["channels"] and pixels > 1:
-        return pixels * _beats(v["channels"])
+        return pixels * whole_bursts(v["channels"], burst)
     if v["ddr_row"] != row and v["rows"] > 1:
-        return v["rows"] * _beats(row)
-    return _beats(v["rows"] * row)
+        return v["rows"] * whole_bursts(row, burst)
+    return whole_bursts(v["rows"] * row, burst)
 
 
-def _beats(count: int) -> int:
-    return blocks(count, BEAT_BYTES) * BEAT_BYTES
+def whole_bursts(count: int, burst: int) -> int:
+    """Return the bytes of the bursts that a contiguous run of bytes takes."""
+    return blocks(count, burst) * burst
 
 
 def _conv(instruction: AccelInstruction, path: Datapath, start: int) -> Work:

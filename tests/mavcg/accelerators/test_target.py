@@ -21,7 +21,9 @@ def test_the_papers_targets() -> None:
     assert zu9.peak_gops == pytest.approx(4050, rel=0.002)
     assert zu2.on_chip_bytes == pytest.approx(0.66e6, rel=0.01)
     assert zu9.on_chip_bytes == pytest.approx(4e6, rel=0.02)
-    assert zu9.ddr_bytes_per_cycle == pytest.approx(19.2e9 / 330e6 / 3)
+    assert zu9.ddr_bytes_per_cycle == pytest.approx(2.9e9 / 330e6)  # of a core: its ports limit it, not the memory
+    assert replace(zu9, port_gb_per_s=None).ddr_bytes_per_cycle == pytest.approx(19.2e9 / 330e6 / 3)
+    assert (zu2.ddr_burst_bytes, find_target("small").ddr_burst_bytes) == (64, 16)
     assert dict(zu2.sources)["ddr_gb_per_s"].startswith("DNNVM, fig. 8")
 
 
@@ -55,6 +57,7 @@ def test_a_copied_file_is_a_target_whatever_its_name(tmp_path: Path, monkeypatch
         ("value = 24,", "value = 24.5,", "ic_parallel"),
         ("value = 330,", "value = 0,", "frequency_mhz"),
         ("value = 330,", "value = true,", "frequency_mhz"),
+        ("ddr_burst_bytes = { value = 64,", "ddr_burst_bytes = { value = 8,", "ddr_burst_bytes"),
         ("value = 262144,", "value = 262145,", "do not divide into 8 banks"),
         ("weight_bytes = { value = 196608,", "weight_bytes = { value = 256,", "weight_bytes: 256"),
         ("value = 262144,", "value = 1e99,", "input_bytes"),

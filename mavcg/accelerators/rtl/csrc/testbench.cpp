@@ -9,7 +9,7 @@
 namespace {
 
 constexpr uint64_t kCode = 1ULL << 32, kParameters = 2ULL << 32, kFeatures = 4ULL << 32; /* addresses of the segments */
-constexpr uint32_t kBeat = 16, kScale = 16; /* bytes of a beat of the bus; fraction bits of a byte */
+constexpr uint32_t kBeat = 16, kScale = 16; /* most bytes that a port moves at once; fraction bits of a byte */
 
 struct Run {
     uint64_t address, ready; /* ready: the cycle in which its latency has passed */
@@ -17,28 +17,28 @@ struct Run {
 };
 
 /* The requests of one unit, of which the oldest moves. credit: bytes of bandwidth that the oldest run has had, with
- * kScale fraction bits. moved: its bytes that have passed. whole_beats: a run takes whole beats of bandwidth. */
+ * kScale fraction bits. moved: its bytes that have passed. burst: bytes of a burst, of which a run takes whole ones; 0 for none. */
 struct Stream {
-    bool whole_beats;
+    uint32_t burst;
     std::deque<Run> runs;
     uint64_t credit = 0;
     uint32_t moved = 0;
 
     bool active(uint64_t cycle) const { return !runs.empty() && runs.front().ready <= cycle; }
 
-    /* Bandwidth after which the first `count` bytes of the oldest run have passed: the bytes of a beat that is not full
-     * come at its end, so that a run ends when its beats do. */
+    /* Bandwidth after which the first `count` bytes of the oldest run have passed: the bytes of a burst that is not full
+     * come at its end, so that a run ends when its bursts do. */
     uint64_t due(uint32_t count) const {
-        if (!whole_beats) return count;
-        uint32_t begin = (count - 1) / kBeat * kBeat, left = runs.front().bytes - begin;
-        return begin + kBeat - (left < kBeat ? left : kBeat) + (count - begin);
+        if (!burst) return count;
+        uint32_t begin = (count - 1) / burst * burst, left = runs.front().bytes - begin;
+        return begin + burst - (left < burst ? left : burst) + (count - begin);
     }
 
     bool may_move(uint32_t count) const { return due(moved + count) << kScale <= credit; }
 
-    /* Bandwidth is not kept for more than two beats that the unit could have moved. */
+    /* Bandwidth is not kept for more than two bursts that the unit could have moved. */
     void earn(uint64_t share) {
-        uint64_t most = (uint64_t)(moved + 2 * kBeat) << kScale;
+        uint64_t most = (uint64_t)(moved + 2 * (burst ? burst : kBeat)) << kScale;
         credit += share;
         if (credit > most) credit = most;
     }
@@ -98,7 +98,7 @@ extern "C" int mavcg_rtl_run(const mavcg_rtl_job *job, mavcg_rtl_result *result)
     VerilatedContext context;
     Vmavcg_core core(&context);
     Memory memory = {job};
-    Stream fetch = {false}, load = {true}, save = {true};
+    Stream fetch = {0}, load = {job->burst_bytes}, save = {job->burst_bytes};
     core.code_base = kCode;
     core.parameters_base = kParameters;
     core.features_base = kFeatures;

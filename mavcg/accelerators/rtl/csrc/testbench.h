@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* rate: bytes a cycle of the DDR memory, with 16 fraction bits. latency: its cycles. port_bytes: most bytes that a port
- * of the core takes in a cycle. most_cycles: where to give up. */
+/* rate: bytes a cycle of the DDR memory, with 16 fraction bits. latency: its cycles. burst_bytes: a run takes whole
+ * bursts. port_bytes: most bytes that a port of the core takes in a cycle. most_cycles: where to give up. */
 typedef struct mavcg_rtl_job {
     const uint8_t *code;
     const uint8_t *parameters;
@@ -16,6 +16,7 @@ typedef struct mavcg_rtl_job {
     uint64_t rate;
     uint64_t latency;
     uint64_t most_cycles;
+    uint32_t burst_bytes;
     uint32_t port_bytes;
 } mavcg_rtl_job;
 

@@ -239,8 +239,8 @@ def test_costs_count_bytes_or_energy() -> None:
         program, _ = generate_group(figure, FusedGroup(nodes, "t", cost.tile), ZU2)
         time = simulate(program)
         code = 4 * sum(one.form.words for one in program.instructions)
-        weights = sum(-(-one["words"] * 144 // 16) * 16 for one in program.instructions if "words" in one.values)
-        maps = sum(map_bytes(one) for one in program.instructions if one.form.name in ("load.map", "save.map"))
+        weights = sum(-(-one["words"] * 144 // 64) * 64 for one in program.instructions if "words" in one.values)
+        maps = sum(map_bytes(one, 64) for one in program.instructions if one.form.name in ("load.map", "save.map"))
         moved.append(code + weights + maps)
         energies.append(energy_mj(program, time))
         counted = {"time": time.cycles, "bytes": moved[-1], "energy": 1e9 * energies[-1]}

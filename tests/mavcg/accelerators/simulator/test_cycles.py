@@ -94,17 +94,18 @@ def test_pool_and_misc_take_elements_of_whole_words() -> None:
     assert cycles(f"pool.max {POOL}") == 12 + 100 * 24 * 9 // 48
 
 
-def test_transfers_take_whole_beats() -> None:
+def test_transfers_take_whole_bursts() -> None:
+    """Of 64 bytes on zu2; each contiguous run by itself."""
     path = datapath(ZU2)
 
     def cycles_with(**changed: int) -> int:
         return work_of(line(LOAD, **changed), path, ZU2).ddr_bytes
 
     assert cycles_with() == 1600
-    assert cycles_with(ddr_pixel=24, ddr_row=240) == 1600  # a run of 16 bytes for each pixel
-    assert cycles_with(ddr_pixel=24, ddr_row=240, channels=17) == 100 * 32
-    assert cycles_with(ddr_row=999) == 10 * 160
-    assert cycles_with(columns=9, ddr_row=160, channels=15, ddr_pixel=15) == 10 * 144
+    assert cycles_with(ddr_pixel=24, ddr_row=240) == 100 * 64  # a run of 16 bytes for each pixel
+    assert cycles_with(ddr_pixel=96, ddr_row=960, channels=65) == 100 * 128
+    assert cycles_with(ddr_row=999) == 10 * 192
+    assert cycles_with(columns=9, ddr_row=160, channels=15, ddr_pixel=15) == 10 * 192
 
 
 def test_one_transfer_takes_its_bytes() -> None:
