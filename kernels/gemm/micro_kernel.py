@@ -117,7 +117,8 @@ class _MicroKernel:
         def add_block(block: SumBlock) -> Values:
             inputs = address(self.b, self.at.inputs, block.in_bytes, "block")
             first = SumPosition(inputs, block.first_term)
-            if begins_with_products(self.machine, total, block.total):
+            # Tiles of one pixel wait for their weights, whose prefetcher follows each load instruction.
+            if len(self.tile.in_offsets) > 1 and begins_with_products(self.machine, total, block.total):
                 return self.run(first, block.total.length, None)
             return self.loops(block.total, first, zeros)
 
