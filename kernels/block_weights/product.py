@@ -144,7 +144,8 @@ class _Panel:
             self.store(panel, channel, self.outs(channel, first, len(sums)), sums)
 
         with b.if_then(self.many_lines):
-            of_panel = TilePanel(self.operands["numbers"], self.operands["ends"], weights, b.function.args[3])
+            (out,) = self.outs(scale_index(b, panel, self.form.panel), const(0), 1)
+            of_panel = TilePanel(self.operands["numbers"], self.operands["ends"], weights, out, b.function.args[3])
             tiles.emit(of_panel, end, store)
         return end
 

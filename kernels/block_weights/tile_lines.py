@@ -28,10 +28,12 @@ from mavcg.kernels.builder.emit import (
     for_range,
     note_tile,
     number,
+    prefetch_line,
     repeat,
     scale_index,
 )
 from mavcg.kernels.builder.lanes import f32_splat, i32_lanes, shuffle, splat
+from mavcg.kernels.builder.nest_loops import minimum
 from mavcg.kernels.builder.x86_tiles import (
     ROW_BYTES,
     TILE_BYTES,
@@ -55,11 +57,13 @@ _LANES = ir.VectorType(I32, TILE_LANES)
 
 @dataclass(frozen=True)
 class TilePanel:
-    """A panel's operands. ends: of QuantizedBlocks. weights: the panel's first block. unpacked: scratch."""
+    """A panel's operands. ends: of QuantizedBlocks. weights: the panel's first block. out: of the first line, at the
+    panel's first channel. unpacked: scratch."""
 
     numbers: Value
     ends: Value
     weights: Value
+    out: Value
     unpacked: Value
 
 
@@ -161,6 +165,7 @@ class TileLines:
         behind = b.add(first, const(TILE_ROWS if used is None else 0), name="behind")
 
         def add(index: Value, room: int, acc: Values) -> Values:
+            self.prefetch_out(panel, first, index)
             block = address(b, panel.weights, scale_index(b, index, self.spec.weights.block_bytes))
             self.weights.prefetch(block, self.spec.panel_bytes, b.udiv(first, const(TILE_ROWS)), tiles)
             ends = self.ends(panel, first, index)
@@ -181,6 +186,18 @@ class TileLines:
         whole = blocks - blocks % ROOMS
         acc = for_range(b, const(0), const(whole), ROOMS, start, several, "block")
         return add(const(whole), 0, acc) if blocks > whole else acc
+
+    def prefetch_out(self, panel: TilePanel, first: Value, index: Value) -> None:
+        """Emit a block's part of the prefetches of what a tile stores at its end: a cache line of each of its lines.
+
+        Lines are often a multiple of 4 KiB apart, in the same set of a cache, so that none stays from panel to panel.
+        """
+        b, out, share = self.b, self.spec.out, -(-TILE_ROWS // self.spec.blocks)
+        for part in range(share):
+            row = minimum(b, b.add(scale_index(b, index, share), const(part)), const(TILE_ROWS - 1))
+            # Not inbounds: there may be fewer lines.
+            offset = scale_index(b, b.add(first, row), out.pitch * F32_BYTES)
+            prefetch_line(b, b.gep(panel.out, [offset], name="out_ahead", source_etype=I8), write=True)
 
     def begin(self, panel: TilePanel, first: Value) -> None:
         """Emit the products of the first two blocks of a tile, and the store of the first one's sums."""
