@@ -210,7 +210,10 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _record(rows: Sequence[Row]) -> dict[str, Any]:
-    return {**facts("modelled", "bench.arm_peers"), "rows": rows}
+    """Return the record of these rows. Its commit is that of mavcg's rows, where they have one."""
+    record = {**facts("modelled", "bench.arm_peers"), "rows": rows}
+    commits = {row["commit"] for row in rows if row["runtime"] == "mavcg"}
+    return record | ({"commit": commits.pop()} if len(commits) == 1 else {})
 
 
 if __name__ == "__main__":

@@ -70,9 +70,7 @@ def arm_peers(record: Record) -> str:
         "Millions of cycles; the commit is that of mavcg's row:",
         table(["core", "network", "type", "mavcg", *PEERS, "mavcg / fastest", "fastest peer", "commit"], cycles),
         "What mavcg and the fastest peer executed, in millions:",
-        table(
-            ["core", "network", "type", *(f"{name}, {of}" for name in _COUNTS for of in ("mavcg", "peer"))], executed
-        ),
+        table(["core", "network", "type", *_COUNTS], executed),
     ]
     if failed:
         parts += ["What does not count:", table([*_PLACE, "reason"], failed)]

@@ -79,6 +79,7 @@ def test_tables_have_geometric_means_and_what_does_not_count() -> None:
     assert "| cortex-a55 | n | f32 | 50.0 |  |  | 100.0 |  | 0.50 | ncnn | abc |" in text
     assert "Peers: 2026-11-30 to 2026-12-01." in text and "At most 10.00 % of" in text
     assert "| cortex-a55 | m | f32 | mnn | no such file |" in text
+    assert "| type | instructions, mavcg | instructions, peer | L1 misses, mavcg | L1 misses, peer |" in text
     assert "| cortex-a55 | n | f32 | 500.00 | 1000.00 | 1.00 | 1.00 | 2.00 | 2.00 |" in text
 
 
