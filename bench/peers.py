@@ -48,6 +48,12 @@ COUNTED = (
     "vgg19-random",
     "mobilenet_v2-int8",
     "resnet50-random-int8",
+    "squeezenet-random-int8",
+    "mobilenet_v1-random-int8",
+    "mobilenet_v1-random-int8-tflite",
+    "mnasnet_1.0-random-int8",
+    "efficientnet_lite0-int8",
+    "inception_v3-random-int8",
 )
 RECORDS = ("peers", "peers_amx")  # of a machine with AVX2, and of one with AVX-512, VNNI and AMX
 NETWORKS = (*COUNTED, "blazeface", "hand_landmark")  # the last two are .tflite files
@@ -68,7 +74,7 @@ def model_name(text: str) -> str:
     for name in NETWORKS:
         if text in (name, name.replace("-random", "")):
             return name
-    if text in MODELS or text.rpartition("-")[2] in ("random", "int8"):
+    if text in MODELS or text.rpartition("-")[2] in ("random", "int8", "tflite"):
         return text
     raise MavcgError(f"--networks {text}: there is none; there are {', '.join(NETWORKS)} and all of bench.models")
 
@@ -110,11 +116,12 @@ def interpreter_of(runtime: str) -> str:
 def differences(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str, float]:
     """Return each runtime's largest difference from the reference, relative to the reference's largest element.
 
-    The reference is the first peer. reasons: filled with the errors of those that fail.
+    The reference is onnxruntime, of .tflite files LiteRT, else the first peer. reasons: filled with the errors of those
+    that fail.
     """
     outputs_by_runtime = outputs_of(workers, reasons)
     reference = next(
-        (outputs_by_runtime[peer] for peer in PEERS if peer in outputs_by_runtime),
+        (outputs_by_runtime[peer] for peer in ("onnxruntime", "litert", *PEERS) if peer in outputs_by_runtime),
         next(iter(outputs_by_runtime.values()), []),
     )
     return {runtime: difference(outputs, reference) for runtime, outputs in outputs_by_runtime.items()}

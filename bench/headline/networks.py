@@ -18,6 +18,12 @@ NETWORKS = (
     "resnet50-random",
     "mobilenet_v2-int8",
     "resnet50-random-int8",
+    "squeezenet-random-int8",
+    "mobilenet_v1-random-int8",
+    "mobilenet_v1-random-int8-tflite",
+    "mnasnet_1.0-random-int8",
+    "efficientnet_lite0-int8",
+    "inception_v3-random-int8",
 )
 ROUNDS = 4  # even, so that each of two CPUs has as many
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bench.peers
 from bench.interleaved import Worker, read_answer, round_medians, start
-from bench.peers import NETWORKS, difference, model_name, outputs_of
+from bench.peers import NETWORKS, difference, differences, model_name, outputs_of
 from bench.runners import Runner, onnxruntime_layers
 from bench.worker import seeded_inputs, serve, timed
 from mavcg.errors import MavcgError
@@ -160,8 +161,24 @@ def test_names_of_networks() -> None:
     assert model_name("squeezenet") == "squeezenet-random"
     assert model_name("mobilenet_v2-int8") in NETWORKS
     assert model_name("densenet121-random") == "densenet121-random"
+    assert model_name("mobilenet_v2-int8-tflite") == "mobilenet_v2-int8-tflite"
     with pytest.raises(MavcgError, match="squeezenut: there is none"):
         model_name("squeezenut")
+
+
+def test_outputs_are_compared_with_onnxruntime_or_of_tflite_files_litert(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, other = [np.array([1.0, -4.0], np.float32)], [np.array([1.0, -3.0], np.float32)]
+    outputs = {"mavcg": right, "openvino": other, "litert": right}
+    monkeypatch.setattr(bench.peers, "outputs_of", lambda workers, reasons: outputs)
+
+    assert differences([], {}) == {"mavcg": 0.0, "openvino": 0.25, "litert": 0.0}
+    outputs["onnxruntime"] = other
+    assert differences([], {}) == {
+        "mavcg": pytest.approx(1 / 3),
+        "openvino": 0,
+        "litert": pytest.approx(1 / 3),
+        "onnxruntime": 0,
+    }
 
 
 def test_differences() -> None:
