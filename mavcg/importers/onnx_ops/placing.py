@@ -24,7 +24,8 @@ def indices_of_largest(call: OnnxCall, x: Value, view: PaddedWindow) -> Value:
     """Return MaxPool's Indices: the place of each window's first largest element in the tensor, i64 [N, C, out..].
 
     x: [N, C, spatial..], one or two dimensions. view: its windows, as those of H and W. Places count by rows, or with
-    storage_order 1 by columns of an image.
+    storage_order 1 by columns of an image. A window whose elements are all padding has -1; one without a largest
+    element, as among NaN, has the place of its first element in the image.
     """
     batch, channels, *lengths = x.shape
     h, w = (1, lengths[0]) if len(lengths) == 1 else lengths
@@ -54,17 +55,23 @@ def indices_of_largest(call: OnnxCall, x: Value, view: PaddedWindow) -> Value:
     count = len(taps)
     all_taps = call.add("concat", *taps, axis=4) if count > 1 else taps[0]
     largest = call.add("reduce_max", all_taps, axes=(4,), keepdims=True)
-    found = call.add("and", call.add("equal", all_taps, largest), constant(np.stack(inside, -1)))
+    is_inside = np.stack(inside, -1)  # [out_h, out_w, taps]
+    found = call.add("and", call.add("equal", all_taps, largest), constant(is_inside))
     tap_numbers = constant(np.arange(count, dtype=np.int32))
     first = call.add("where", found, tap_numbers, constant(np.array(count, np.int32)))
     first = call.add("reduce_min", first, axes=(4,), keepdims=False)
     call.count_size(batch * channels + math.prod(out), 8)
     planes = constant((np.arange(batch * channels) * (h * w)).reshape(batch, channels, 1, 1).astype(np.int64))
     corners = constant((rows[:, None] * step_h + columns * step_w).astype(np.int64))
-    # Without a largest element, as among NaN, it is the window's corner.
+    first_inside = is_inside.argmax(-1).astype(np.int32)
+    if first_inside.any():
+        has_none = call.add("equal", first, constant(np.array(count, np.int32)))
+        first = call.add("where", has_none, constant(first_inside), first)
     chosen = indices.gather_along(call, constant(np.array([*numbers, 0], np.int64)), first, 0)
     # In two steps, since the sum of both constants has as many elements as the result.
     places = call.add("add", call.add("add", chosen, corners), planes)
+    if not (has_element := is_inside.any(-1)).all():
+        places = call.add("where", constant(has_element), places, constant(np.array(-1, np.int64)))
     return call.reshape(places, (batch, channels, *out[2 - len(lengths) :]))
 
 

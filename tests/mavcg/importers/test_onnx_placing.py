@@ -44,6 +44,20 @@ def test_places_of_maxima(tmp_path_factory: Any, spatial: int, dtype: str, colum
     assert_agrees(path, x)
 
 
+def test_places_where_a_window_has_no_element_or_no_largest_one(tmp_path: Path) -> None:
+    """Chain 618 of seed 1: two taps around a row of one are both padding, where onnxruntime's place is of its own."""
+    x = np.array([[[[1, np.nan, np.nan, np.nan, 2, 3]]]], np.float32)
+    names = [("y", F), ("places", "int64")]
+    kept: dict[str, Any] = {"kernel_shape": [2, 1], "dilations": [2, 1], "strides": [1, 3], "auto_pad": "SAME_UPPER"}
+    path = save(tmp_path / "m.onnx", "MaxPool", {"x": x}, names, 12, **kept)
+    _, places = run(import_onnx(path), x)
+    assert places.tolist() == [[[[-1, -1]]]]
+    kept = {"kernel_shape": [1, 3], "strides": [1, 3], "pads": [0, 1, 0, 1]}
+    x[0, 0, 0, 0] = np.nan
+    _, places = run(import_onnx(save(tmp_path / "n.onnx", "MaxPool", {"x": x}, names, 12, **kept)), x)
+    assert places.tolist() == [[[[0, 2]]]]
+
+
 @pytest.mark.parametrize("spatial", [1, 2, 3])
 def test_elements_return_to_their_places(tmp_path: Path, spatial: int) -> None:
     random = np.random.default_rng(spatial)
