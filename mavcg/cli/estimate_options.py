@@ -82,7 +82,7 @@ class EstimateOptions:
     precision: Annotated[
         str | None,
         typer.Option(
-            metavar="f32|f16|bf16", help="For models: arithmetic of floats, as in `mavcg build`; default f32."
+            metavar="f32|f16|bf16|auto", help="For models: arithmetic of floats, as in `mavcg build`; default f32."
         ),
     ] = None
     weights: Annotated[

@@ -34,9 +34,17 @@ from mavcg.model.dump import dump
 from mavcg.model.model import build_model
 from mavcg.model.model_request import MAX_ERROR, PlanContext, Progress
 from mavcg.model.note import macro_from_note
-from mavcg.model.precision import AUTO_PRECISION, F32, needs_half_cores, optimised_graph, parse_precision, set_precision
+from mavcg.model.precision import (
+    AUTO_PRECISION,
+    F32,
+    needs_half_cores,
+    optimised_graph,
+    parse_precision,
+    set_precision,
+    used_precision,
+)
 from mavcg.model.request import ModelOptions, make_model_request
-from mavcg.model.stages import LAY_OUT, choose_and_lower, run_stages
+from mavcg.model.stages import LAY_OUT, choose_and_lower, choose_precision, run_stages
 from mavcg.objects.elf import open_elf
 from mavcg.passes.graph.stored_weights import with_stored_weights
 from mavcg.profiles.load import load_cores
@@ -110,11 +118,8 @@ def read_source(
     note = None if is_model_file(path) else library_note(path)
     if note is None:
         progress(f"reading {path.name}")
-        known = parse_precision(half.precision, [load_cores()[core] for core in board.cores if core in load_cores()])
-        if known == AUTO_PRECISION:
-            raise MavcgError(
-                f"--precision {AUTO_PRECISION}: build the library, which measures errors, and estimate that"
-            )
+        cores = [load_cores()[core] for core in board.cores if core in load_cores()]
+        known = used_precision(parse_precision(half.precision, cores), cores)
         loops = known == F32 and half.weights is None
         graph = optimised_graph(import_model(path, shapes, loops=loops), known, dump)
         return lower_for_board(path.stem, graph, board, progress, known, half.weights)
@@ -152,16 +157,22 @@ def lower_for_board(
 ) -> PredictedProgram:
     """Return an optimised f32 graph's steps and kernels, as `mavcg build` would make them for the board.
 
-    precision: of PRECISIONS. stored: of STORED_TYPES, the type of weights in memory where that is predicted to pay.
+    precision: of PRECISIONS; with AUTO_PRECISION errors are measured on random inputs, within the usual limit. stored:
+    of STORED_TYPES, the type of weights in memory where that is predicted to pay.
     """
     model = _model_of(board)
     if needs_half_cores(precision):
         model = with_half_arithmetic(model)
-    context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), progress=progress)
-    plan = set_precision(Plan(graph, model.machines), precision)
-    if stored is not None:
-        gains = stored_weight_gains(plan.graph, stored, model, progress)
-        plan = replace(plan, graph=with_stored_weights(plan.graph, tuple(gains), stored))
+    question = ModelQuestion(PBQP, None, MAX_ERROR)
+    context = PlanContext(model, question, progress=progress, precision=precision, stored_weights=stored or "")
+    plan = Plan(graph, model.machines)
+    if precision == AUTO_PRECISION:
+        plan = choose_precision(plan, context)
+    else:  # as choose_precision, without errors
+        plan = set_precision(plan, precision)
+        if stored is not None:
+            gains = stored_weight_gains(plan.graph, stored, model, progress)
+            plan = replace(plan, graph=with_stored_weights(plan.graph, tuple(gains), stored))
     plan = run_stages(plan, context, (choose_and_lower, *LAY_OUT))
     return PredictedProgram(name, model, step_works(plan), plan.specs, plan.tiles)
 

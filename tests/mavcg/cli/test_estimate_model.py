@@ -73,7 +73,6 @@ def test_little_cores_alone_take_longer_and_a_slower_clock_too(mavcg: Any, tiny_
         (("--board", "exynos9820", "--shape", "x"), ("--shape x",)),
         (("--board", "exynos9820", "--precision", "f15"), ("--precision f15", "f32, f16, bf16 or auto")),
         (("--board", "rk3399", "--precision", "f16"), ("--precision f16", "cortex-a53, cortex-a72 have no")),
-        (("--board", "exynos9820", "--precision", "auto"), ("--precision auto", "build the library")),
         (("--board", "exynos9820", "--precision", "f16", "--sensitivity"), ("--precision", "--sensitivity")),
         (("--board", "exynos9820", "--weights", "f8"), ("--weights f8", "give f16 or bf16")),
         (("--board", "exynos9820", "--weights", "f16", "--sensitivity"), ("--weights", "--sensitivity")),

@@ -85,12 +85,15 @@ def test_layers_that_wait_for_memory_have_half_the_bytes(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_predictions_have_the_kernels_of_the_build(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stored", "precision"), [("bf16", None), (None, "auto"), ("f16", "auto")])
+def test_predictions_have_the_kernels_of_the_build(stored: str | None, precision: str | None, tmp_path: Path) -> None:
     model, board = classifier(tmp_path / "large.onnx", 2048, 100), load_board("exynos9820")
-    plain, half = (read_source(model, board, {}, quiet, HalfOptions(weights=stored)) for stored in (None, "bf16"))
-    plan = plan_model(request_of(model, "bf16"), "classifier", quiet)
+    options = (HalfOptions(), HalfOptions(precision, stored))
+    plain, half = (read_source(model, board, {}, quiet, given) for given in options)
+    plan = plan_model(request_of(model, stored, precision=precision), "classifier", quiet)
     assert set(half.specs) == set(plan.specs) != set(plain.specs)
-    assert {spec.stored for spec in half.specs if isinstance(spec, Conv2d)} == {"bf16"}
+    if precision is None:
+        assert {spec.stored for spec in half.specs if isinstance(spec, Conv2d)} == {stored}
     before, after = (predict(source).chosen.ms for source in (plain, half))
     assert after < 0.8 * before
 
