@@ -3,8 +3,10 @@
 import ctypes
 import json
 import os
+import platform
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import given as given_by
 from hypothesis import settings
 
+from mavcg.model.blas.library import build_blas
+from mavcg.model.blas.request import BlasOptions, make_blas_request
 from mavcg.objects.elf import exported_symbols, notes
 from mavcg.toolchain.zig import run_zig
 from tests.conftest import examples
@@ -226,3 +230,23 @@ for (p, a, b, before), c in zip(calls, results):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the library is for a core of x86-64")
+def test_hgemm_of_cores_without_f16_is_shgemm_rounded(tmp_path: Path) -> None:
+    """A and B are converted to f32: one block of terms has the bits of shgemm's sums, rounded with alpha and beta."""
+    options = BlasOptions(cores="haswell", target="x86_64-linux-gnu", tune="off")
+    built = build_blas(make_blas_request(tmp_path / "libhaswell.so", options))
+    assert built.note["blas"]["blocks"]["all_f16"]["sums"] == "f32"
+    library = ctypes.CDLL(str(built.output))
+    for trans_a, trans_b, m, n, k in ((False, False, 33, 7, 71), (True, False, 5, 90, 2), (True, True, 2100, 2050, 3)):
+        p = Product("h", trans_a, trans_b, m, n, k, 1.5, -0.5, (1, 2, 3))
+        a, b, before = p.matrices()
+        sums, c = np.zeros(before.shape, np.float32), before.copy()
+        fortran_gemm(library, replace(p, letter="sh", alpha=1.0, beta=0.0), a, b, sums)
+        fortran_gemm(library, p, a, b, c)
+        want = (np.float32(1.5) * sums - np.float32(0.5) * before.astype(np.float32)).astype(np.float16)
+        assert np.array_equal(c[:, :m], want[:, :m]) and np.array_equal(c[:, m:], before[:, m:])
+    for size in ((70, 90, 2203), (1300, 40, 71)):
+        assert_right(library, Product("h", False, True, *size, 1.5, -0.5, (1, 2, 3)))
