@@ -103,7 +103,8 @@ def c_lines(name: str, program: Path, folders: Sequence[Path]) -> tuple[int, int
         return 0, 0
     raw, merged = counting.with_suffix(".raw"), counting.with_suffix(".merged")
     tools = {"LLVM_PROFILE_FILE": str(raw), **os.environ}
-    subprocess.run([str(counting), "-runs=0", *map(str, folders)], capture_output=True, env=tools)
+    options = ["-runs=0", f"-artifact_prefix={BUILD / name}/"]  # a slow input is written, too
+    subprocess.run([str(counting), *options, *map(str, folders)], capture_output=True, env=tools)
     version = (program.parent / "lines/version").read_text().strip()
     merge = [f"llvm-profdata{version}", "merge", "-sparse", str(raw), "-o", str(merged)]
     export = [f"llvm-cov{version}", "export", "-summary-only", f"-instr-profile={merged}", str(counting)]
