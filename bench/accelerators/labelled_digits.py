@@ -144,7 +144,7 @@ def rows() -> list[dict[str, Any]]:
     real = xgraph_of(network_of(train(images[:TRAINED], labels[:TRAINED])), dense_on_host=False)
     (source,) = real.inputs()
     tested = images[TRAINED:], labels[TRAINED:]
-    made = [{"weights": "f32", "right": right_labels(real, *tested, quantised=False)}]
+    made: list[dict[str, Any]] = [{"weights": "f32", "right": right_labels(real, *tested, quantised=False)}]
     calibration = [{source.name: image[None]} for image in images[:CALIBRATED]]
     for granularity in GRANULARITIES:
         graph = quantise(real, calibration, ROUNDING, granularity).graph
