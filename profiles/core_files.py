@@ -13,6 +13,7 @@ from mavcg.profiles import schema
 from mavcg.profiles.core_table import core_table
 from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing
+from mavcg.text.safe_text import printable_line
 from mavcg.toolchain.target import ARCHES
 
 CORE_KEYS = (
@@ -193,7 +194,7 @@ def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
         unit = SILICON_UNITS[fact.key]
         if not number or not 0 <= float(fact.value) < float("inf") or fact.unit != unit:
             expected = "an error in percent" if unit == "percent" else "a number of figures"
-            wrong = f"{schema.value_text(fact.value)} {fact.unit} is not {expected}"
+            wrong = f"{schema.value_text(fact.value)} {printable_line(fact.unit)} is not {expected}"
             raise refuse(path, fact.key, wrong, f'give a number of 0 or more with unit = "{unit}", or remove the fact')
 
 

@@ -14,6 +14,7 @@ from mavcg.profiles.board_files import read_board
 from mavcg.profiles.core_files import read_core
 from mavcg.profiles.folders import files
 from mavcg.profiles.schema import refuse
+from mavcg.text.safe_text import printable_line
 from mavcg.toolchain.target import ARCHES, parse_target
 
 # LLVM uses these only where a program has their intrinsics, and then every version has them.
@@ -97,7 +98,7 @@ def _file(kind: str, name: str) -> Path:
     near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(near)}? " if near else ""
     option = "--cores" if kind == "cores" else "--board"
-    raise MavcgError(f"{option} {name}: no such {kind[:-1]}; {hint}`mavcg cores` lists them")
+    raise MavcgError(f"{option} {printable_line(name)}: no such {kind[:-1]}; {hint}`mavcg cores` lists them")
 
 
 def runnable_on_sibling_cores(core: Core, cores: Mapping[str, Core], boards: Iterable[Board]) -> Core:

@@ -1,5 +1,6 @@
 """Reader of app.toml: networks, limits, partitions, and what runs at the same time."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -183,7 +184,7 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         return document.fault(f"network[{number}].{key}", wrong, remedy)
 
     file = locations.path.parent / entry.file
-    if not file.is_file():
+    if not os.path.isfile(file):  # a name that is too long is no file, too
         raise fault("file", f"{value_text(entry.file)} does not exist", "name an .onnx, .tflite or .prototxt file")
     if entry.precision not in PRECISIONS:
         raise fault("precision", f"{value_text(entry.precision)} is not known", f"give one of {', '.join(PRECISIONS)}")
