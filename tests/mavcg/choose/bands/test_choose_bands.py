@@ -108,7 +108,7 @@ def test_kernels_by_bands_have_the_shares_of_each_core_as_others_have() -> None:
     """Bands change a kernel to rows of the image, which is another kernel, with shares of its own."""
     target = parse_target("aarch64-linux-gnu")
     names = ("cortex-a55", "cortex-a75")
-    slow = [replace(NARROW, core=name, cpus=(cpu,), l2_bytes=16384) for cpu, name in enumerate(names)]
+    slow = [replace(NARROW, core=name, cpus=(cpu,), l2_bytes=32768) for cpu, name in enumerate(names)]
     model = board_model([load_cores()[name] for name in names], target, Board("two", "", target.zig_name, tuple(slow)))
     planned = plan_lowered(lower_graph(inverted_residual(), Packing(lanes=4)))
     context = PlanContext(model, depth_first=ON)
