@@ -73,6 +73,7 @@ LIBC = {
     "getauxval",
     "strlen",
     "writev",
+    "sysconf",
 }
 STACK_GUARD = {"__stack_chk_fail", "__stack_chk_guard"}  # in glibc for aarch64 the dynamic loader's
 TARGETS = [
