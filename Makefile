@@ -48,13 +48,10 @@ analyze: setup ## clang's static analyzer over the runtime's C; a part of test-l
 types: setup ## mypy, strict
 	@$(BIN)/mypy
 
-# 2026-11-30, Intel Xeon with AMX, 2 CPUs, virtual: 14,364 fast tests took 845 s of CPU and 7 min 38 s on the quiet
-# machine, 31 of them to collect the tests in three workers. Since then builds under test and the kernels' tests find
-# compiled code in the user's cache, and a run after the first compiles what has changed (MAVCG_CACHE=off: all of it).
-# Of these, beside other work: 128 tests of builds 26 -> 19 s, 311 of kernels 22 -> 11, attention 8.6 -> 3.0. The first
-# run on a fresh machine takes as long as before; the whole was not measured since. tests/cpu_seconds.py has the
-# budget; `pytest --cpu` prints what takes most. Of the long tests, those of the importers pass; all were never run
-# together.
+# 2026-12-01, Intel Xeon with AMX, 2 CPUs, virtual, quiet: 14,628 fast tests took 415 s of CPU and 3 min 52 s where the
+# user's cache has the code that they compile, and 607 s and 5 min 27 s after a day's changes (MAVCG_CACHE=off: all of it
+# is compiled). The first run on a fresh machine took 845 s and 7 min 38 s on 2026-11-30. tests/cpu_seconds.py has the
+# budget; `pytest --cpu` prints what takes most. All long tests were never run together.
 # The types are checked while the tests run. Files of tests stay in their order: xdist would put those of few tests, which
 # are the slow ones, last, where one worker waits for the other. Builds under test run a make of their own, whose flags
 # are not this one's.
