@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.blas.product_tile import ProductTile, begin_function, pass_shape
-from mavcg.kernels.blas.tile_pass import ARGUMENTS, BETA, C_COLUMN, TILE_TYPE, UNROLL, UNROLL_IN_ORDER, TilePass
+from mavcg.kernels.blas.product_tile import ProductTile
+from mavcg.kernels.blas.tile_pass import BETA, C_COLUMN, UNROLL, UNROLL_IN_ORDER, TilePass, emit_passes
 from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import F32, I32, Values, address, const, number, repeat, vector, with_element
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
@@ -28,16 +28,7 @@ SUM_BYTES = ITEM_BYTES["f32"]
 
 def emit_half_tile(module: ir.Module, machine: Machine, tile: ProductTile) -> None:
     """Emit the tile's function for a core. tile: of ALL_F16, packed."""
-    b = begin_function(module, TILE_TYPE, tile.symbol, ARGUMENTS, "c")
-    lanes = machine.vector_bytes // tile.item
-    vectors = tile.rows // lanes
-    rows_each, columns_each = pass_shape(machine, vectors, tile.columns)
-    for first_column in range(0, tile.columns, columns_each):
-        for first_vector in range(0, vectors, rows_each):
-            numbers = range(first_vector, min(vectors, first_vector + rows_each))
-            columns = range(first_column, min(tile.columns, first_column + columns_each))
-            _HalfPass(b, machine, tile, lanes, numbers, columns).emit()
-    b.ret_void()
+    emit_passes(module, machine, tile, machine.vector_bytes // tile.item, _HalfPass)
 
 
 @dataclass(frozen=True)

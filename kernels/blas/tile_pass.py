@@ -26,15 +26,19 @@ A_STEP, B_STEP, B_COLUMN, C_COLUMN, ALPHA, BETA = 0, 8, 16, 24, 32, 40
 
 def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) -> None:
     """Emit the tile's function for a core, with as many passes over the terms as its registers need for the sums."""
+    emit_passes(module, machine, tile, min(machine.vector_bytes // tile.item, tile.unit_rows), TilePass)
+
+
+def emit_passes(module: ir.Module, machine: Machine, tile: ProductTile, lanes: int, of_sums: type["TilePass"]) -> None:
+    """Emit the tile's function by passes of a class. lanes: of a vector of rows."""
     b = begin_function(module, TILE_TYPE, tile.symbol, ARGUMENTS, "c")
-    lanes = min(machine.vector_bytes // tile.item, tile.unit_rows)
     vectors = tile.rows // lanes
     rows_each, columns_each = pass_shape(machine, vectors, tile.columns)
     for first_column in range(0, tile.columns, columns_each):
         for first_vector in range(0, vectors, rows_each):
             numbers = range(first_vector, min(vectors, first_vector + rows_each))
             columns = range(first_column, min(tile.columns, first_column + columns_each))
-            TilePass(b, machine, tile, lanes, numbers, columns).emit()
+            of_sums(b, machine, tile, lanes, numbers, columns).emit()
     b.ret_void()
 
 
