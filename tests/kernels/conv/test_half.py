@@ -184,7 +184,7 @@ def test_iterations_share_the_prefetches_of_the_next_tiles_inputs(tmp_path: Path
 
 
 def test_inputs_are_prefetched_where_channels_are_the_work_and_all_rows_come_from_afar() -> None:
-    """Of 512 channels four rows of 13 pixels have 53 KB, which the next chunk does not find in level 1."""
+    """Four rows of 13 pixels with 512 channels have 53 KB, which the next chunk does not find in level 1."""
     for channels, afar in ((512, True), (64, False)):
         (step,) = emulated_product(13, channels, 256).steps
         assert isinstance(step.spec, Conv2d) and step.spec.by_channels

@@ -95,7 +95,7 @@ def test_pool_and_misc_take_elements_of_whole_words() -> None:
 
 
 def test_transfers_take_whole_bursts() -> None:
-    """Of 64 bytes on zu2; each contiguous run by itself."""
+    """A burst has 64 bytes on zu2; each contiguous run takes whole ones by itself."""
     path = datapath(ZU2)
 
     def cycles_with(**changed: int) -> int:
