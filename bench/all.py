@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from bench.pages import Pages, plan_of, write_pages
-from bench.record import RESULTS, ROOT
+from bench.records import RESULTS, ROOT
 
 # Timings first, while the machine is cool; counting disturbs nobody.
 STEPS: tuple[tuple[str, ...], ...] = (

@@ -23,7 +23,8 @@ from typing import Any
 from bench.arm_peers import say
 from bench.arm_programs import run_options, simulated_program
 from bench.arm_root import root_of, site_packages
-from bench.record import facts, measured_or_none, write
+from bench.record import facts, write
+from bench.rows import measured_or_none
 from bench.tables.arm_ncnn import FACTS, published
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole

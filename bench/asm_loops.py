@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.record import ROOT
+from bench.records import ROOT
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.blocks import functions_of

@@ -20,7 +20,8 @@ from rich.table import Table
 from bench.interleaved import round_medians, start
 from bench.models import model_path
 from bench.peers import NETWORKS, ROUNDS, difference, model_name, note, outputs_of
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from bench.runners import built_library
 from mavcg.errors import MavcgError
 

@@ -26,7 +26,8 @@ from typing import Any
 
 from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, openblas_core_types, our_library
 from bench.interleaved import Worker, bound, when_loaded
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from bench.tables.catalogue import show_record
 from mavcg.errors import MavcgError
 from mavcg.toolchain.zig import run_zig

@@ -29,7 +29,8 @@ from rich.table import Table
 
 from bench.host_library import no_costs
 from bench.models import model_path, shapes_of
-from bench.record import facts, measured, write
+from bench.record import facts, write
+from bench.rows import measured
 from bench.strategies import ENGINE
 from bench.strategy_rounds import inputs_of
 from mavcg.choose.algorithms.choice import Alternative

@@ -31,7 +31,8 @@ from bench.decoder_worker import RUNTIMES
 from bench.dot_peak import DotPeak, TilePeak
 from bench.interleaved import Worker, bound, when_loaded
 from bench.jit import host_machine
-from bench.record import ROOT, facts, parser_with_json, write
+from bench.record import facts, parser_with_json, write
+from bench.records import ROOT
 from bench.tables.catalogue import show_record
 from examples.decoder.make_decoder import SIZES, Decoder
 from mavcg.specs.kernel import Machine

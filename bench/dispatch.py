@@ -17,10 +17,11 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import llvmlite.binding as llvm
 from rich.console import Console
 from rich.table import Table
 
+from bench.machine import machine
+from bench.tables.programs import WORDS
 from mavcg.files.whole_file import write_whole
 from mavcg.profiles.load import cores_for
 from mavcg.program.build_values import BuildRequest
@@ -28,20 +29,10 @@ from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.program import build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.runtime.amalgamation import SOURCES
-from mavcg.runtime.binding import detect
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 HERE = Path(__file__).resolve().parent
-WORDS = {
-    "direct_generated": "direct call of the built version",
-    "generated": "dispatcher that mavcg built",
-    "direct": "direct call of the version",
-    "dispatched": "dispatcher in C",
-    "runtime_select": "the runtime's select, called each time",
-    "system_call": "getcpu system call each time",
-    "trapping_register": "CPUID 1AH each time" if platform.machine() == "x86_64" else "mrs MIDR_EL1 each time",
-}
 # Two cores whose code any machine of today runs, so that MAVCG_CPU_MAP may name them.
 CORES = ("haswell", "broadwell") if platform.machine() == "x86_64" else ("cortex-a53", "cortex-a57")
 # What a kind's cost is compared with, where that is not `direct`.
@@ -113,25 +104,6 @@ def measure(program: Path, rounds: int, use_rseq: bool) -> Run:
         )
         ways[kind] = CallTime(round(median, 3), round(high - low, 3), round(over, 3))
     return Run(["rseq", "1"] in words, rounds, ways)
-
-
-def machine() -> dict[str, str]:
-    """Describe the machine, for readers who judge the figures."""
-    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    models = [
-        line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(("model name", "Hardware"))
-    ]
-    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    # A cloud's name of a processor, such as "AMD EPYC", is that of several cores; mavcg's and LLVM's are of one.
-    core = next((cpu.core for cpu in detect() if cpu.core), None) or llvm.get_host_cpu_name()
-    return {
-        "processor": f"{models[0]} ({core})" if models else platform.machine(),
-        "cpus": str(os.cpu_count()),
-        "governor": governor.read_text().strip() if governor.exists() else "not shown",
-        "virtual": "yes" if "hypervisor" in text else "not known",
-        "system": f"{platform.system()} {platform.release()}",
-        "libc": " ".join(platform.libc_ver()),
-    }
 
 
 def show(about: dict[str, str], runs: list[Run]) -> None:

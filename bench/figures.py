@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import records
-from bench.dispatch import machine
+from bench.machine import machine
 from bench.pages import Headline, Pages, plan_of, write_pages
-from bench.record import RESULTS, ROOT, commit
+from bench.record import commit
+from bench.records import RESULTS, ROOT
 from mavcg.errors import MavcgError
 from mavcg.text.terminal import say
 

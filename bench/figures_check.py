@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.age import GRACE
 from bench.pages import OLD, Line, Pages, plan_of, readme_block
-from bench.record import RESULTS, ROOT
+from bench.records import RESULTS, ROOT
 from mavcg.errors import MavcgError
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from bench.record import ROOT
+from bench.records import ROOT
 
 WARM, MIN_RUNS, SECONDS = 2, 3, 0.3
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from bench.asm_loops import TARGET, Loop, cycles, tuned
 from bench.machine_passes import KERNELS, Kernel, main_loop_of
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from mavcg.hardware.core import Core
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.passes.ir.split_vector_loads import blocks_of, count_splits, innermost_blocks, split_vector_loads

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from mavcg.toolchain.zig import zig_program
 
 ROUNDS = 3

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.asm_loops import COMPILED_FOR, TARGET, Loop, compile_to_assembly, cycles, forced, loops_of, tuned
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from mavcg.assembly.schedule_store import KeptSchedules, open_schedules
 from mavcg.hardware.timing import MissingFact
 from mavcg.passes.asm.loop_schedule import SchedulingEffort

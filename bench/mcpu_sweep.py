@@ -27,7 +27,8 @@ from typing import Any
 
 from bench.asm_loops import TARGET, cycles, loops_of
 from bench.machine_passes import main_loop_of
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from bench.versions import KERNELS as HOST_KERNELS
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.models import model_path, shapes_of
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from bench.tables.markdown import table
 
 BOARD = "exynos9820"

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from bench import records
 from bench.age import is_old
-from bench.record import RESULTS, ROOT
-from bench.records import Record, RecordTable
+from bench.records import RESULTS, ROOT, Record, RecordTable
 from mavcg.errors import MavcgError
 from mavcg.files.decode import read_toml
 from mavcg.files.whole_file import write_whole

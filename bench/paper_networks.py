@@ -24,7 +24,8 @@ from bench.host_library import build_for_host
 from bench.model_accuracy import check_library
 from bench.models import model_path
 from bench.paper_names import NETWORKS
-from bench.record import facts, measured, measured_or_none, write
+from bench.record import facts, write
+from bench.rows import measured, measured_or_none
 from mavcg.errors import MavcgError
 from mavcg.program.profiling.class_chart import plot_classes
 from mavcg.program.profiling.function_classes import CLASSES, GEMM, ClassShares, class_of

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.record import ROWS, facts, measured_or_none, write
+from bench.record import facts, write
+from bench.rows import ROWS, measured_or_none
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.check import CheckCase, Checked, check_all
 from mavcg.lab.trials.emulation import qemu

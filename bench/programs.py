@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.record import ROOT
+from bench.records import ROOT
 
 _EDGE = ROOT / "examples/edge_app"
 _LIBRARIES = ROOT / "examples/gemm_libraries"

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from bench import records
-from bench.dispatch import machine
+from bench.machine import machine
+from bench.records import RESULTS, ROOT
+from bench.rows import ROWS
+from bench.tables.catalogue import summary
 from mavcg import __version__
-from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "bench/results"
-ROWS = ROOT / "build/bench"
 _PACKAGES = ("llvmlite", "ziglang", "numpy", "onnx", "onnxruntime", "ai-edge-litert", "tflite")
 _MADE = ("bench/results", "bench/arm_peer_rows.json", "docs/figures.md", "docs/pictures", "README.md")
 _DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
@@ -84,30 +83,9 @@ def write(name: str, rows: Mapping[str, Any]) -> Path:
 
     Raises: MavcgError where the bench's tables have too many lines for a record.
     """
-    from bench.tables.catalogue import summary  # whose modules import this one
-
     record = summary(name, rows)
     ROWS.mkdir(parents=True, exist_ok=True)
     write_whole(ROWS / f"{name}.json", json.dumps(rows, indent=1) + "\n")
     path = RESULTS / f"{name}.json"
     records.write(path, record)
     return path
-
-
-def measured(name: str) -> dict[str, Any]:
-    """Return what a bench measured on this machine before.
-
-    Raises: MavcgError where it did not.
-    """
-    path = ROWS / f"{name}.json"
-    if not path.is_file():
-        module = next((ROOT / "bench").rglob(f"{name}.py"), ROOT / "bench" / f"{name}.py").relative_to(ROOT)
-        command = f"python -m {'.'.join(module.with_suffix('').parts)}"
-        raise MavcgError(f"{path}: there are no measured rows of {name} on this machine; run `{command}`")
-    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return known
-
-
-def measured_or_none(name: str) -> dict[str, Any]:
-    """Return what a bench measured on this machine before; empty where it did not."""
-    return measured(name) if (ROWS / f"{name}.json").is_file() else {}

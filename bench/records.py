@@ -16,6 +16,8 @@ from mavcg.errors import MavcgError
 from mavcg.files.decode import read_json
 from mavcg.files.whole_file import write_whole
 
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench/results"
 MOST_LINES = 150
 _BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 _IS_TABLE = re.compile(r"\|.*\n\|(?: *-+:? *\|)+(?:\n|$)")

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.record import facts, measured, write
+from bench.record import facts, write
+from bench.rows import measured
 from bench.simulated_fits import least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
 from mavcg.choose.predict.exposure import PATTERNS, LineTimes, memory_pattern

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from bench.primitive_cycles import simulate_jobs
-from bench.record import facts, measured, write
+from bench.record import facts, write
+from bench.rows import measured
 from bench.simulated_fills import exposed
 from mavcg.choose.algorithms.costs.modelled import STARTS, ModelledCosts, modelled_costs
 from mavcg.cost.board_model import core_model

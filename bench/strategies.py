@@ -31,7 +31,8 @@ from rich.table import Table
 
 from bench.host_library import no_costs
 from bench.models import model_path, shapes_of
-from bench.record import facts, measured, write
+from bench.record import facts, write
+from bench.rows import measured
 from bench.strategy_rounds import errors_of, figures, read_rounds, take_slice, threads_of
 
 NETWORKS = (

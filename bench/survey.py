@@ -34,7 +34,8 @@ from bench.drop_in_times import Run, build_part, part_runs, rounds
 from bench.host_library import build_for_host
 from bench.isolated import Died, each
 from bench.npm_packages import file_of_package, members_of_package
-from bench.record import ROWS, facts, write
+from bench.record import facts, write
+from bench.rows import ROWS
 from bench.wheels import file_of_wheel, members_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model, is_tflite

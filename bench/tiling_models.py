@@ -20,7 +20,8 @@ from typing import Any
 
 from bench.jit import host_machine
 from bench.planned_tiles import Compared, Network, timed
-from bench.record import facts, measured_or_none, write
+from bench.record import facts, write
+from bench.rows import measured_or_none
 from bench.tables.catalogue import print_record
 from mavcg.choose.tiles.candidates import candidates, plain_tile
 from mavcg.choose.tiles.tiles import CALIBRATED, ROOFLINE, plan_tiles

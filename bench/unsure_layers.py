@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.network_options import network_options
-from bench.record import facts, measured, measured_or_none, write
+from bench.record import facts, write
+from bench.rows import measured, measured_or_none
 from bench.simulated_layers import BOARD, CORES, LEAST_SHARE, NETWORKS, WITHIN, build_layer_by_layer
 from mavcg.choose.predict.latency import SIMULATED, StepCost
 from mavcg.hardware.board import Board

@@ -8,25 +8,15 @@ is.
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
 
-from bench.accelerators.plan_baselines import (
-    ASSUMPTIONS,
-    MIB,
-    OURS,
-    PAPER_REDUCTION,
-    SEARCHES,
-    TABLE_8_4,
-    compare,
-    mean,
-)
+from bench.accelerators.gpu_tables import LAYERS_OF, LAYERS_ON, gpu_baselines
+from bench.accelerators.plan_baselines import ASSUMPTIONS, SEARCHES, compare
+from bench.accelerators.thesis_figures import PAPER_REDUCTION, TABLE_8_4
 from bench.record import facts, write
-from bench.tables.markdown import Record, table
-from mavcg.accelerators.plans.baselines import BASELINES
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.machines import block_machine
 from mavcg.accelerators.plans.schedule_cache import plan_layers
@@ -34,8 +24,6 @@ from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.folders import files
 from mavcg.profiles.gpus import load_gpu
 
-LAYERS_OF, LAYERS_ON = "vgg16", "jetson-tx2"  # figure 8.3's network, and the thesis's board
-OPERANDS = ("input", "weight", "output")
 OWN_ASSUMPTIONS = (
     "A GPU is one block: half of its shared memory each for input and weights, 64 sums of each of 256 threads in "
     "registers; all blocks together reach the chip's peaks. The thesis's setups A to D are 640 and 1,280 KiB, which "
@@ -62,76 +50,6 @@ def operand_rows(gpu: str) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def gpu_baselines(record: Record) -> str:
-    """Return the record's tables."""
-    return "\n\n".join((_speedups(record), _reductions(record), _layers(record)))
-
-
-def _speedups(record: Record) -> str:
-    rows: list[Sequence[object]] = []
-    for gpu in record["gpus"]:
-        cells = [
-            f"{mean(record['rows'], 'speedup_overlapped', setup=gpu, network=name):.2f}, "
-            f"{mean(record['rows'], 'speedup_in_turns', setup=gpu, network=name):.2f}"
-            for name in NAMES
-        ]
-        rows += [[f"{gpu}, modelled", *cells], [f"{gpu}, measured", *["not run"] * len(NAMES)]]
-    for setup, measured in record["table_8_4_measured_by_the_paper"].items():
-        rows.append([f"setup {setup}, the thesis on a Jetson TX2", *(f"{value:.2f}" for value in measured)])
-    text = (
-        "Modelled, table 8.4: speed of the thesis's own search over the planners of its table 8.3 (mean of "
-        f"{', '.join(BASELINES)}), by the roofline with transfers overlapping computation, then without "
-        "overlap. No GPU ran these tilings (not run); plans of setup A ran on an H100 (CUDA kernels beside "
-        "cuDNN)."
-    )
-    return f"{text}\n\n" + table(["GPU", *NAMES], rows)
-
-
-def _reductions(record: Record) -> str:
-    rows = []
-    for gpu in record["gpus"]:
-        of = [row for row in record["rows"] if row["setup"] == gpu]
-        means = [f"{mean(of, 'reduction_percent', network=name):.1f}" for name in NAMES]
-        over = [row["bytes"][OURS] / MIB / row["no_reload_mib"] for row in of]
-        exact = [1 - row["bytes"]["exact"] / row["bytes"][OURS] for row in of]
-        rows.append(
-            [
-                gpu,
-                *means,
-                f"{mean(of, 'reduction_percent'):.1f}",
-                f"{min(over):.1f} to {max(over):.1f}",
-                f"{100 * min(exact):.1f} to {100 * max(exact):.1f}",
-            ]
-        )
-    paper = [f"{PAPER_REDUCTION[name]:.1f}" if name in PAPER_REDUCTION else "" for name in NAMES]
-    rows.append(["setups A to D, the thesis", *paper, f"{PAPER_REDUCTION['mean']:.1f}", "", ""])
-    text = (
-        "Modelled, figure 8.2: percent less off-chip access than the others' mean; bytes over those of no reload; "
-        "percent less again by our exact search."
-    )
-    return f"{text}\n\n" + table(["GPU", *NAMES, "mean", "over no reload", "exact"], rows)
-
-
-def _layers(record: Record) -> str:
-    planners = list(SEARCHES)
-    rows = [
-        [row["layer"], *(" + ".join(f"{bytes_ / MIB:.1f}" for bytes_ in row[planner]) for planner in planners)]
-        for row in record["layers"]
-    ]
-    sums = [
-        " + ".join(f"{sum(row[planner][k] for row in record['layers']) / MIB:.0f}" for k in range(len(OPERANDS)))
-        for planner in planners
-    ]
-    text = (
-        f"Modelled, figure 8.3 ({LAYERS_OF} on {LAYERS_ON}): MiB of input + weights + output. The thesis prints its "
-        "figure as a chart of setup A, without numbers."
-    )
-    return f"{text}\n\n" + table(["layer", *planners], [*rows, ["all", *sums]])
-
-
-TABLES = {"gpu_baselines": ("Tilings for GPUs beside other planners", gpu_baselines)}
 
 
 def main() -> None:

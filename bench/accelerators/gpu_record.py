@@ -1,4 +1,4 @@
-"""The record bench/results/gpu.json of what bench/accelerators/gpu.py measured on a GPU, and its tables."""
+"""The record bench/results/gpu.json of what bench/accelerators/gpu.py measured on a GPU."""
 
 import math
 import statistics
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.record import facts, write
-from bench.tables.markdown import Record, table
 
 _LIBRARY = {
     "f32": (("cudnn_f32_ms", "f32"), ("cudnn_tf32_ms", "TF32, tensor cores")),
@@ -14,8 +13,6 @@ _LIBRARY = {
 }
 _RATE = {"f32": "f32_gmac_per_s", "f16": "f32_gmac_per_s"}
 SECTOR_BYTES = 32
-# Correlation with the time model before its constants were fitted, of the run that they were fitted to.
-_BEFORE_FIT = {"f32": 0.9693, "f16": 0.9840, "i8": 0.9576}
 
 
 def write_record(raw: Mapping[str, Any]) -> None:
@@ -110,77 +107,3 @@ def _counters(counters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
                 }
             )
     return counted
-
-
-def gpu(record: Record) -> str:
-    """Return the tables of kernels beside cuDNN, of one network's layers, and of whole programs."""
-    return "\n\n".join(show(record) for show in (_beside, _layers, _programs, _plans))
-
-
-def _beside(record: Record) -> str:
-    rows = []
-    for name, group in record["summary"].items():
-        before = _BEFORE_FIT[name]
-        ends = [f"{group['measured_over_roofline']:.1f}", f"{group['pearson']:.3f} ({before:.3f})"]
-        for library in group["library"]:
-            times = f"{group['total_ms']:.2f} / {library['total_ms']:.2f}"
-            faster, ratio = f"{library['faster']} of {group['layers']}", f"{library['time_over_library']:.2f}"
-            rows.append([name, library["what"], faster, ratio, f"{library['worst']:.1f}", times, *ends])
-        if not group["library"]:
-            rows.append([name, "none: PyTorch has no such convolution", "", "", "", f"{group['total_ms']:.2f}", *ends])
-    text = (
-        "Measured: different layers of five networks, batch 1, alternating sets of data, medians of replayed graphs. "
-        "cuDNN (cuBLAS for products) through PyTorch, its fastest algorithm, without bias; mavcg's include bias. "
-        f"{record['checked']} checks on the GPU, {record['wrong']} wrong; kernels that spill: "
-        f"{sum(one['spilled'] for one in record['summary'].values())}. Roofline: the larger of bytes over a copy's "
-        "rate and MAC over cuBLAS's f32 rate, twice that for int8; reads alone are faster than a copy. "
-        "Pearson: predicted against measured; in brackets before the model's constants were fitted to an earlier run "
-        "on this GPU. The thesis has 0.64."
-    )
-    head = ["type", "beside", "faster", "time over it", "worst layer", "all layers, ms", "over roofline", "Pearson"]
-    return f"{text}\n\n" + table(head, rows)
-
-
-def _layers(record: Record) -> str:
-    keys = ("ms", "predicted_ms", "roofline_ms", "cudnn_f32_ms", "cudnn_tf32_ms")
-    counted = {layer["layer"]: layer for layer in record["counters"]}
-    rows: list[list[object]] = []
-    for row in record["rows"]:
-        if row["network"] == "vgg16" and row["type"] == "f32":
-            bytes_moved = counted.get(row["layer"], {})
-            moved = [
-                f"{bytes_moved[key] / 1e6:.1f}"
-                for key in ("tensor_bytes", "memory_bytes", "l2_bytes")
-                if key in bytes_moved
-            ]
-            rows.append([row["layer"], *(f"{1000 * row[key]:.1f}" for key in keys), *moved])
-    text = "Measured: VGG-16 in f32, us; MB by the profiler's counters (ncu) of one run: caches keep most outputs."
-    head = ["layer", "us", "predicted", "roofline", "cuDNN f32", "cuDNN TF32", "tensors, MB", "memory, MB", "L2, MB"]
-    return f"{text}\n\n" + table(head, rows)
-
-
-def _programs(record: Record) -> str:
-    errors = {(row["network"], row["type"]): row for row in record["programs"]}
-    rows = [
-        [name, *(f"{errors[name, kind]['relative_error']:.1e}" for kind in ("f32", "f16"))]
-        for name in dict.fromkeys(network for network, _ in errors)
-    ]
-    text = "Measured: whole networks by their host programs: norm of the difference from the reference over its norm."
-    return f"{text}\n\n" + table(["network", "f32", "f16"], rows)
-
-
-def _plans(record: Record) -> str:
-    rows = [
-        [row["network"], row["planner"], f"{row['bytes'] / 2**20:.1f}", row["copies"], f"{row['ms']:.1f}"]
-        for row in record["planners"]
-        if "ms" in row
-    ]
-    text = (
-        "Measured: convolutions by their plans for setup A as CUDA programs, one run each, off-chip memory the host's "
-        "and not pinned; bytes are counted by the programs and are the plans'."
-    )
-    head = ["network", "planner", "MiB copied", "copies", "ms"]
-    return f"{text}\n\n" + table(head, rows)
-
-
-TABLES = {"gpu": ("CUDA kernels beside cuDNN", gpu)}

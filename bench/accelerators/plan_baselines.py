@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.accelerators.thesis_figures import MIB, OURS, PAPER_REDUCTION, TABLE_8_4, mean
 from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.baselines import BASELINES, plan
@@ -28,17 +29,6 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("A", "B", "C", "D")
-MIB = 2**20
-OURS = "e-planner"  # the paper's own search; the exact one stands beside it
-# Table 8.4: speed-ups measured on the board, mean over the three others.
-TABLE_8_4 = {
-    "A": (3.435, 4.023, 1.536, 9.450, 23.068),
-    "B": (1.767, 2.608, 1.213, 2.630, 7.929),
-    "C": (2.569, 3.770, 1.304, 9.106, 17.083),
-    "D": (2.458, 3.632, 1.257, 8.982, 14.573),
-}
-# Section 8.3: percent less off-chip access.
-PAPER_REDUCTION = {"mean": 21.14, "A": 26.36, "B": 16.57, "yolov2": 52.07, "alexnet": 2.67}
 ASSUMPTIONS = (
     "A reduction is 1 - ours / theirs; means are plain ones over planners, networks and setups. The paper names none.",
     "Zhang and Ma have the best factors of the paper's own grid, Zhang only those above its pruning; the paper: "
@@ -122,13 +112,6 @@ def _against(figures: Mapping[str, float], planner: str, key: str) -> float:
     if key == "reduction_percent":
         return round(100 * (1 - figures[OURS] / figures[planner]), 2)
     return round(figures[planner] / figures[OURS], 3)
-
-
-def mean(rows: Sequence[Mapping[str, Any]], key: str, **chosen: str) -> float:
-    """Return the mean of a figure over planners and those rows that have the chosen values."""
-    taken = [row[key].values() for row in rows if all(row[name] == value for name, value in chosen.items())]
-    figures = [float(value) for values in taken for value in values]
-    return sum(figures) / len(figures)
 
 
 def main() -> None:

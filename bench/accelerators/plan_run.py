@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.accelerators.plan_baselines import OURS, SEARCHES, TABLE_8_4
-from bench.record import facts, measured_or_none, write
+from bench.accelerators.plan_baselines import SEARCHES
+from bench.accelerators.thesis_figures import OURS, TABLE_8_4
+from bench.record import facts, write
+from bench.rows import measured_or_none
 from mavcg.accelerators.plans.baselines import BASELINES
 from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.request import read_graph

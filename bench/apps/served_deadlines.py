@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.models import model_path
-from bench.record import ROWS, facts, write
+from bench.record import facts, write
+from bench.rows import ROWS
 from mavcg.apps.application_file import read_application_file
 from mavcg.apps.library import build_application
 from mavcg.apps.service.measured import measure_times, measured_tasks, served_json

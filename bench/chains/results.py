@@ -11,7 +11,8 @@ from bench import records
 from bench.chains.chain import Chain, as_json, from_json
 from bench.chains.libraries import Judged
 from bench.chains.verdict import FAULTS, Verdict
-from bench.record import RESULTS, ROOT, facts, write
+from bench.record import facts, write
+from bench.records import RESULTS, ROOT
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 

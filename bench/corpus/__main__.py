@@ -26,7 +26,9 @@ from bench.corpus.packages import read_packages
 from bench.corpus.rows import Row, Rows, merged, rows_of
 from bench.corpus.trial import try_package
 from bench.corpus.ways import ways, ways_of
-from bench.record import RESULTS, facts, measured_or_none, write
+from bench.record import facts, write
+from bench.records import RESULTS
+from bench.rows import measured_or_none
 
 
 def main() -> None:

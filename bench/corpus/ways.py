@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.corpus.packages import Package
-from bench.record import ROOT
+from bench.records import ROOT
 from mavcg.files.child_python import commands_folder
 from mavcg.toolchain.zig import zig_program
 

@@ -20,7 +20,8 @@ from typing import Any
 from bench.differential.libraries import Compared, check_batch
 from bench.differential.part import OPSETS
 from bench.isolated import Died, each
-from bench.record import facts, measured, write
+from bench.record import facts, write
+from bench.rows import measured
 
 BATCH = 96  # graphs of one library
 BATCH_SECONDS = 600.0

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.record import ROOT, facts, write
+from bench.record import facts, write
+from bench.records import ROOT
 from bench.silicon.compare import Row, rows_of
 from bench.silicon.figures import HELD_OUT, LOT_SEED, read_lists
 from bench.silicon.models import MODELS

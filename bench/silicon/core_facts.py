@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import records
-from bench.record import RESULTS
+from bench.records import RESULTS
 from bench.silicon.blind_table import ALL, BLIND_HEAD
 from bench.tables.markdown import table
 from mavcg.hardware.core import SILICON_UNITS

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from bench import records
-from bench.record import RESULTS
+from bench.records import RESULTS
 from bench.tables.catalogue import shown
 from mavcg.errors import MavcgError
 

@@ -3,7 +3,7 @@
 import json
 
 from bench import records
-from bench.accelerators import accelerator_tables, gpu_baselines, gpu_record, planner_tables
+from bench.accelerators import accelerator_tables, gpu_tables, planner_tables
 from bench.corpus import tables as corpus
 from bench.tables import (
     arm_ncnn,
@@ -38,8 +38,7 @@ TABLES: Tables = {
     **robustness.TABLES,
     **tiles.TABLES,
     **planner_tables.TABLES,
-    **gpu_record.TABLES,
-    **gpu_baselines.TABLES,
+    **gpu_tables.TABLES,
     **accelerator_tables.TABLES,
     **memory.TABLES,
     **threads.TABLES,

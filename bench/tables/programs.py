@@ -1,10 +1,20 @@
 """Tables of multi-versioned programs: speed of versions, what choosing one costs, growth, builds."""
 
+import platform
 import statistics
 
-from bench.dispatch import WORDS
 from bench.tables.markdown import Record, Tables, table
 
+# Kinds of calls that bench/dispatch.py times.
+WORDS = {
+    "direct_generated": "direct call of the built version",
+    "generated": "dispatcher that mavcg built",
+    "direct": "direct call of the version",
+    "dispatched": "dispatcher in C",
+    "runtime_select": "the runtime's select, called each time",
+    "system_call": "getcpu system call each time",
+    "trapping_register": "CPUID 1AH each time" if platform.machine() == "x86_64" else "mrs MIDR_EL1 each time",
+}
 _OVER = {"over generic": "speed_over_generic", "over gcc -O3": "speed_over_gcc_O3"}
 
 

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from bench.record import measured
+from bench.rows import measured
 from bench.silicon.blind_table import blind_errors
 from bench.silicon.changes import wrong_directions
 from bench.silicon.core_facts import errors

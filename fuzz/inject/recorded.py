@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench import records
-from bench.record import RESULTS, facts, write
+from bench.record import facts, write
+from bench.records import RESULTS
 from bench.tables.robustness import INJECTED
 
 NAME = "injected_failures"

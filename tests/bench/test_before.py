@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench import before
-from bench.record import ROOT
+from bench.records import ROOT
 from mavcg.errors import MavcgError
 
 

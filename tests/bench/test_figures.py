@@ -13,7 +13,7 @@ import pytest
 from bench import figures, records
 from bench.figures import chosen, is_known, measure, measured
 from bench.pages import Headline, plan_of
-from bench.record import ROOT
+from bench.records import ROOT
 from mavcg.errors import MavcgError
 from tests.bench.made_records import made
 

@@ -10,7 +10,7 @@ import pytest
 from bench import records
 from bench.figures_check import faults
 from bench.pages import ABSENT, BEGIN, END, OLD, Figure, Headline, Pages, Plan, Subject, plan_of, write_pages
-from bench.record import RESULTS, ROOT
+from bench.records import RESULTS, ROOT
 from mavcg.errors import MavcgError
 from tests.bench.made_records import made
 

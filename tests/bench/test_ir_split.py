@@ -5,7 +5,7 @@ import random
 from bench import records
 from bench.ir_split import products_before_last_load, random_order
 from bench.machine_passes import main_loop_of
-from bench.record import RESULTS
+from bench.records import RESULTS
 from mavcg.toolchain.codegen import canonical
 
 IR = """\

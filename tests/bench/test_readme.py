@@ -6,7 +6,7 @@ import pytest
 
 from bench import records
 from bench.pages import plan_of
-from bench.record import RESULTS, ROOT
+from bench.records import RESULTS, ROOT
 
 PAGE = (ROOT / "bench/README.md").read_text()
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and "python -m" in line]

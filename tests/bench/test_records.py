@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import records
-from bench.record import RESULTS
-from bench.records import MOST_LINES, record_of
+from bench.records import MOST_LINES, RESULTS, record_of
 from mavcg.errors import MavcgError
 from tests.bench.made_records import HEAD, TEXT
 

@@ -7,7 +7,9 @@ import pytest
 
 import bench.record
 from bench import records
-from bench.record import RESULTS, ROOT, facts, measured, measured_or_none, write
+from bench.record import facts, write
+from bench.records import RESULTS, ROOT
+from bench.rows import measured, measured_or_none
 from bench.tables.__main__ import main
 from bench.tables.catalogue import TABLES, summary
 from bench.tables.selection import STRICT_CHECK_SINCE
@@ -20,6 +22,7 @@ RUN = {"rounds": 3, "rseq": True, "ways": {"direct": {}, "built": {"over_direct_
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(bench.record, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(bench.record, "ROWS", tmp_path / "rows")
+    monkeypatch.setattr("bench.rows.ROWS", tmp_path / "rows")
     return tmp_path
 
 

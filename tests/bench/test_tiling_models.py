@@ -30,6 +30,7 @@ def test_what_all_terms_choose_is_never_dearer_by_all_terms_than_the_error_that_
 def test_a_record_keeps_rows_of_other_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, object] = {}
     monkeypatch.setattr(bench.record, "ROWS", tmp_path)
+    monkeypatch.setattr("bench.rows.ROWS", tmp_path)
     monkeypatch.setattr(tiling_models, "write", lambda name, record: written.update(record))
     a, b = ({"network": name, "modelled_over_planned": {"roofline": 1.21}} for name in ("a", "b"))
     (tmp_path / "tiling_models.json").write_text(json.dumps({"rows": [a, b]}))

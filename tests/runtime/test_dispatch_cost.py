@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.dispatch import CORES, WORDS, CallTime, build, measure
+from bench.dispatch import CORES, CallTime, build, measure
+from bench.tables.programs import WORDS
 from mavcg.profiles.load import cores_for
 from mavcg.program.build_values import BuildRequest
 from mavcg.program.hot_symbols import HotSymbol

@@ -9,7 +9,7 @@ import bench.record
 from bench import records
 from bench.corpus.__main__ import known_rows, write_rows
 from bench.corpus.rows import EQUAL, Row, merged, rows_of
-from bench.record import RESULTS
+from bench.records import RESULTS
 from mavcg.errors import MavcgError
 
 WHOLE = Row("a", "1.0+ds", "gcc", EQUAL, 2, 100, 150, 1.5, 3.0, 0.93, EQUAL, 140, "2026-11-29", "0123abcd")
@@ -21,6 +21,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of the corpus' record in a folder without one."""
     monkeypatch.setattr(bench.record, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(bench.record, "ROWS", tmp_path / "rows")
+    monkeypatch.setattr("bench.rows.ROWS", tmp_path / "rows")
     return tmp_path / "results/corpus.json"
 
 

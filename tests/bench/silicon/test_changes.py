@@ -3,7 +3,7 @@
 from typing import Any
 
 from bench import records
-from bench.record import RESULTS
+from bench.records import RESULTS
 from bench.silicon.changes import CAUSES, changes, wrong_directions
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench import cost_safety_factors, records
-from bench.record import RESULTS
+from bench.records import RESULTS
 from mavcg.choose.algorithms.choice import Limits, Problem, make_choice, make_problem
 from mavcg.choose.algorithms.costs.engine_costs import (
     LibraryModel,
