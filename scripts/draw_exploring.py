@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import records
-from bench.record import RESULTS, measured
+from bench.records import RESULTS
+from bench.rows import measured
 from mavcg.accelerators.explore.exploration import explore
 from mavcg.accelerators.explore.objectives import read_objectives
 from mavcg.accelerators.explore.space_file import read_space
@@ -13,8 +14,8 @@ from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.workload import workload_of
 from mavcg.accelerators.plans.request import read_layers
 from mavcg.lab.jobs.engine import LocalEngine
-from scripts.draw_pictures import ACCENT, LINE, svg, text
 from scripts.log_axes import APART, HEIGHT, LEFT, TOP, WIDTH, axes, circle, line, log_scale
+from scripts.svg_shapes import ACCENT, LINE, svg, text
 
 SPACE = """[accelerator]
 mem_size = [[64, 64, 64], [128, 64, 128], [256, 128, 256], [512, 256, 512], [1024, 512, 1024]]

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from bench.record import measured
-from scripts.draw_pictures import ACCENT, LINE, svg, text
+from bench.rows import measured
 from scripts.log_axes import APART, HEIGHT, LEFT, TOP, WIDTH, axes, circle, line, log_scale
+from scripts.svg_shapes import ACCENT, LINE, svg, text
 
 _FILLS = {"f32": LINE, "f16": ACCENT, "i8": "#8fb0cf"}
 

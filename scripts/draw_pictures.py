@@ -6,85 +6,18 @@ bench.accelerators.explore_boards and bench.accelerators.gpu measured on this ma
 input makes the same bytes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from bench import records
-from bench.record import RESULTS, measured_or_none
+from bench.records import RESULTS
+from bench.rows import measured_or_none
+from scripts.draw_exploring import exploring, exploring_boards
+from scripts.draw_gpu import gpu
 from scripts.floors import ROOT, floors
+from scripts.svg_shapes import ACCENT, BOX, LINE, SHADE, Box, arrow, box, chain, row_of_boxes, svg, text
 
 FOLDER = ROOT / "docs" / "pictures"
-_BOX, _SHADE, LINE, ACCENT = "#eef3f8", "#dbe7f3", "#43627f", "#c2571a"
-_CHAR = 7.6  # px of a bold character at 12 px, on average; a box is wide enough for its longest line
-
-
-@dataclass(frozen=True)
-class Box:
-    """A rectangle with centred lines of text: x, y of its upper left corner, width and height, in px."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    lines: tuple[str, ...]
-    fill: str = _BOX
-
-
-def svg(width: float, height: float, parts: Sequence[str], title: str) -> str:
-    """Return a whole drawing of `width` x `height` px on white, with the arrow head that `arrow` uses."""
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" font-family="sans-serif" font-size="12">\n<title>{escape(title)}</title>\n'
-        f'<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        f'<path d="M0 0 L8 4 L0 8 z" fill="{LINE}"/></marker></defs>\n'
-        f'<rect width="{width:g}" height="{height:g}" fill="white"/>\n'
-    )
-    return head + "\n".join(parts) + "\n</svg>\n"
-
-
-def box(b: Box) -> str:
-    """Return a rectangle with its lines of text, the first in bold."""
-    top = b.y + b.height / 2 - 7.5 * (len(b.lines) - 1) + 4
-    parts = [
-        f'<rect x="{b.x:g}" y="{b.y:g}" width="{b.width:g}" height="{b.height:g}" rx="4" fill="{b.fill}" '
-        f'stroke="{LINE}"/>'
-    ]
-    for i, line in enumerate(b.lines):
-        weight = ' font-weight="bold"' if i == 0 else ' font-size="11"'
-        parts.append(text(b.x + b.width / 2, top + 15 * i, line, "middle", weight))
-    return "\n".join(parts)
-
-
-def text(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
-    """Return a line of text whose baseline begins, has its middle or ends at x, y."""
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{style}>{escape(words)}</text>'
-
-
-def arrow(*points: tuple[float, float]) -> str:
-    """Return a line through the points with a head at the last."""
-    path = "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
-    return f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.3" marker-end="url(#head)"/>'
-
-
-def row_of_boxes(x: float, y: float, texts: Sequence[Sequence[str]], height: float = 44, gap: float = 22) -> list[Box]:
-    """Return boxes side by side, each as wide as its longest line needs."""
-    boxes: list[Box] = []
-    for lines in texts:
-        width = max(len(line) for line in lines) * _CHAR + 16
-        boxes.append(Box(x, y, width, height, tuple(lines)))
-        x += width + gap
-    return boxes
-
-
-def chain(boxes: Sequence[Box]) -> list[str]:
-    """Return boxes side by side with an arrow from each to the next."""
-    arrows = [
-        arrow((a.x + a.width, a.y + a.height / 2), (b.x, b.y + b.height / 2))
-        for a, b in zip(boxes, boxes[1:], strict=False)
-    ]
-    return [*map(box, boxes), *arrows]
 
 
 def pipelines() -> str:
@@ -112,9 +45,9 @@ def pipelines() -> str:
     )
     x = max(program[-1].x + program[-1].width, model[-1].x + model[-1].width) + 40
     shared = [
-        Box(x, 95, 120, 44, ("compile", "per core, LLVM"), _SHADE),
-        Box(x + 142, 95, 130, 44, ("reschedule", "in-order cores"), _SHADE),
-        Box(x + 294, 95, 130, 44, ("library", "lib*.so, header"), _SHADE),
+        Box(x, 95, 120, 44, ("compile", "per core, LLVM"), SHADE),
+        Box(x + 142, 95, 130, 44, ("reschedule", "in-order cores"), SHADE),
+        Box(x + 294, 95, 130, 44, ("library", "lib*.so, header"), SHADE),
     ]
     join = [
         arrow((b.x + b.width, b.y + b.height / 2), (x - 18, b.y + b.height / 2), (x - 18, 117), (x, 117))
@@ -137,7 +70,7 @@ def loop_nest() -> str:
     ]
     parts = []
     for depth, (name, note) in enumerate(levels):
-        x, y, fill = 14 + 24 * depth, 14 + 36 * depth, _SHADE if depth % 2 else _BOX
+        x, y, fill = 14 + 24 * depth, 14 + 36 * depth, SHADE if depth % 2 else BOX
         height = 36 * (len(levels) - depth) + 8 * (len(levels) - 1 - depth)
         size = f'width="{560 - 40 * depth}" height="{height}"'
         parts.append(f'<rect x="{x}" y="{y}" {size} rx="4" fill="{fill}" stroke="{LINE}"/>')
@@ -170,7 +103,7 @@ def machine_passes() -> str:
         height=76,
     )
     third = row_of_boxes(14, 216, [("segments", "between fences"), ("list schedule", "straight-line code")])
-    end = Box(second[-1].x + second[-1].width + 30, 216, 110, 44, ("text", "other bytes kept"), _SHADE)
+    end = Box(second[-1].x + second[-1].width + 30, 216, 110, 44, ("text", "other bytes kept"), SHADE)
     last = second[-1]
     parts = [*chain(first), *chain(second), *chain(third), box(end)]
     down = first[-1].x + first[-1].width + 16
@@ -249,17 +182,12 @@ def peers() -> str:
 
 def drawings() -> Mapping[str, Callable[[], str]]:
     """Return the function that draws each picture, as text, by its file's name."""
-    from scripts.draw_exploring import exploring  # which draws with what is above
-
     functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers, exploring)
     return {f"{function.__name__}.svg": function for function in functions}
 
 
 def drawings_of_rows() -> Mapping[str, Callable[[], str]]:
     """Return the functions that draw what benches measured on this machine, by the bench's name."""
-    from scripts.draw_exploring import exploring_boards
-    from scripts.draw_gpu import gpu
-
     return {"explore_boards": exploring_boards, "gpu": gpu}
 
 

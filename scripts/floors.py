@@ -1,12 +1,9 @@
-"""Read the floors of floors.toml and the imports of all modules, for the tests and the picture of the rooms.
-
-`python -m scripts.floors` prints the measures of scripts/measures.py: what a reader has to hold in the head.
-"""
+"""Read the floors of floors.toml and the imports of all modules, for tests, measures and the picture of the rooms."""
 
 import ast
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -14,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("kernels", "passes", "profiles", "runtime")  # linked into mavcg/; walked where they are
+TOOLS = ("bench", "fuzz", "scripts")  # beside the product, which imports none of them
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,19 @@ def floors() -> tuple[Floor, ...]:
 @cache
 def modules() -> Mapping[str, Path]:
     """Return the file of each module of the package, by the dotted name it is imported as."""
-    files = {}
-    for part in ("mavcg", *PARTS):
-        for path in (ROOT / part).rglob("*.py"):
-            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            files[name if part == "mavcg" else f"mavcg.{name}"] = path
-    return files
+    return _modules_in(("mavcg",), "") | _modules_in(PARTS, "mavcg.")
+
+
+@cache
+def modules_of_tools() -> Mapping[str, Path]:
+    """Return the file of each module of bench/, fuzz/ and scripts/, by its dotted name."""
+    return _modules_in(TOOLS, "")
+
+
+def _modules_in(folders: Sequence[str], package: str) -> dict[str, Path]:
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    return {f"{package}{name}": path for name, path in zip(names, paths, strict=True)}
 
 
 @cache
@@ -72,22 +77,24 @@ def tree_of(path: Path) -> ast.Module:
 @cache
 def imports() -> Mapping[str, frozenset[str]]:
     """Return the modules of the package that each module imports, inside of its functions too."""
-    return {name: frozenset(_imported_modules(path)) - {name} for name, path in modules().items()}
+    return imports_among(modules())
 
 
-def _imported_modules(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree_of(path)):
-        yield from _named_modules(node)
+def imports_among(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
+    """Return those of the known modules that each of them imports, inside of its functions too."""
+    return {
+        name: frozenset(found for node in ast.walk(tree_of(path)) for found in _named_modules(node, known)) - {name}
+        for name, path in known.items()
+    }
 
 
-def _named_modules(node: ast.AST) -> Iterator[str]:
-    """Yield the modules of the package that an import statement names; nothing for any other node."""
-    if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
-        for alias in node.names:
-            inside = f"{node.module}.{alias.name}"
-            yield inside if inside in modules() else node.module
+def _named_modules(node: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the known modules that an import statement names; nothing for any other node."""
+    if isinstance(node, ast.ImportFrom) and node.module:
+        inside = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name if name in known else node.module for name in inside if {name, node.module} & known.keys())
     elif isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "mavcg")
+        yield from (alias.name for alias in node.names if alias.name in known)
 
 
 def folder_of(module: str) -> str:
@@ -156,13 +163,4 @@ def _loaded_modules(path: Path) -> Iterator[str]:
     }
     for node in ast.walk(tree_of(path)):
         if id(node) not in later:
-            yield from (name for name in _named_modules(node) if name in modules())
-
-
-if __name__ == "__main__":
-    import gc
-
-    from scripts import measures
-
-    gc.disable()  # all trees are kept
-    measures.main()
+            yield from _named_modules(node, modules())

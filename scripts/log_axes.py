@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from scripts.draw_pictures import LINE, text
+from scripts.svg_shapes import LINE, text
 
 LEFT, TOP, WIDTH, HEIGHT, APART = 62.0, 40.0, 270.0, 210.0, 96.0  # of a panel, and between two, in px
 

@@ -1,4 +1,4 @@
-"""Measure how much a reader of the code has to hold in the head; `python -m scripts.floors` prints it.
+"""Measure how much a reader of the code has to hold in the head; `python -m scripts.measures` prints it.
 
 Counted in the product, which is mavcg/, kernels/, passes/, profiles/ and runtime/, unless a measure says otherwise:
 modules and lines, floors, arrows between folders, the longest chain of imports, functions of many parameters, tests of
@@ -7,6 +7,7 @@ types. With --built a small network and a program are built, and `mavcg --help` 
 
 import argparse
 import ast
+import gc
 import json
 import re
 import subprocess
@@ -100,7 +101,7 @@ def _help_s() -> float:
 
 def main() -> None:
     """Print the measures, the longest chain, the functions of many parameters, and what each folder imports."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.floors", description="Measure the code's structure.")
+    parser = argparse.ArgumentParser(prog="python -m scripts.measures", description="Measure the code's structure.")
     parser.add_argument("--json", action="store_true", help="print the measures alone, as one JSON object")
     parser.add_argument("--built", action="store_true", help="also build a network and a program, and time --help")
     options = parser.parse_args()
@@ -118,3 +119,8 @@ def main() -> None:
         for folder in floor.folders:
             below = (f"{there} ({count})" for (here, there), count in sorted(arrows().items()) if here == folder)
             print(f"    {folder} -> {', '.join(below) or 'nothing'}")
+
+
+if __name__ == "__main__":
+    gc.disable()  # all trees are kept
+    main()

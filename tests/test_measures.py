@@ -1,4 +1,4 @@
-"""`python -m scripts.floors` prints the measures of the code's structure, as lines or as JSON."""
+"""`python -m scripts.measures` prints the measures of the code's structure, as lines or as JSON."""
 
 import json
 from collections.abc import Iterator
