@@ -11,6 +11,7 @@ from bench.records import Record
 from mavcg.errors import MavcgError
 
 EQUAL = "equal"
+NO_VERSIONS = "no versions: "
 NOT_TRIED = "not tried: "
 HEAD = (
     "package",
@@ -34,10 +35,11 @@ class Row:
     """The outcome of a package by a way.
 
     verdict: EQUAL if both builds' programs give the same bytes on all processors, and the package's own tests pass;
-    else what differs or failed, or NOT_TRIED and why. files: objects with versions. bytes_before, bytes_after: their
-    code. plain_s, launch_s: CPU time of the builds, 0.0 where not measured. gain: the work's time without versions over
-    that with them, None where not measured. build_verdict, build_bytes: the same with objects of `mavcg build` in place
-    of those with versions, and their code; "" where not tried. date: YYYY-MM-DD. commit: of mavcg.
+    else what differs or failed, NO_VERSIONS and why there is nothing to compare, or NOT_TRIED and why. files: objects
+    with versions. bytes_before, bytes_after: their code. plain_s, launch_s: CPU time of the builds, 0.0 where not
+    measured. gain: the work's time without versions over that with them, None where not measured. build_verdict,
+    build_bytes: the same with objects of `mavcg build` in place of those with versions, and their code; "" where not
+    tried. date: YYYY-MM-DD. commit: of mavcg.
     """
 
     package: str

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.corpus.packages import Package, unpack
-from bench.corpus.rows import EQUAL, NOT_TRIED, Row
+from bench.corpus.rows import EQUAL, NO_VERSIONS, NOT_TRIED, Row
 from bench.corpus.ways import BUILD, LAUNCH, PLAIN, Way, environment, processors, ways_of, write_tools
 from bench.record import commit
 from mavcg.errors import MavcgError
@@ -33,6 +33,7 @@ BUILDING = "build"  # what a command does whose messages are its output
 FAULT = "a fault of mavcg"  # in the line of `mavcg launch` about one
 OBJECTS = "objects"  # file in a trial's folder: paths of objects for `mavcg build`, within the package's
 _GROWTH = re.compile(r"growth (?P<percent>-?\d+) % \((?P<before>\d+) to (?P<after>\d+) bytes")
+_KEPT_AS_IT_IS = re.compile(r"^mavcg: (?P<why>\S+: .*); growth .*; the compiler's own object stays$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
         row = replace(row, plain_s=round(plain.cpu_s, 1), launch_s=round(launched.cpu_s, 1))
         row = replace(row, gain=_gain(package, plain, launched) if not way.arm and row.verdict == EQUAL else None)
     if not objects:
-        return row
+        return replace(row, verdict=f"{NO_VERSIONS}{why_no_versions(launched.log)}") if row.verdict == EQUAL else row
     try:
         built = _build(package, way, trial, BUILD)
         verdict = _compare(package, way, right, built)
@@ -122,6 +123,12 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
         return replace(row, build_verdict=str(error))
     code = sum(loaded_bytes(built.folder / path) for path in objects)
     return replace(row, build_verdict=verdict, build_bytes=code)
+
+
+def why_no_versions(log: str) -> str:
+    """Return what `mavcg launch` said of the first object whose hot functions got no versions, from a build's log."""
+    found = _KEPT_AS_IT_IS.search(log)
+    return found["why"][:160] if found else "no object defines a hot function"
 
 
 def _profile(package: Package, built: Built, path: Path) -> None:

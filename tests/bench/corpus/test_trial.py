@@ -12,7 +12,7 @@ from bench.corpus import packages
 from bench.corpus.inputs import write_inputs
 from bench.corpus.packages import Package, read_packages
 from bench.corpus.rows import EQUAL
-from bench.corpus.trial import MOST_REPEATED, repeated, try_package
+from bench.corpus.trial import MOST_REPEATED, repeated, try_package, why_no_versions
 from bench.corpus.ways import ways, ways_of
 from mavcg.errors import MavcgError
 
@@ -85,8 +85,9 @@ def test_a_package_is_equal_and_has_versions(tried: Any, way: str, perf: str) ->
         (BUILD, "./own", 'test -z "$MAVCG_CONFIG"', "check: status 1"),
         (BUILD, "./own; exit 3", "", "work: status 3"),
         ("$CC -O2 none.c", "./own", "", "build: status 1"),
+        (BUILD, "head -c 100000000 /dev/zero | cksum", "", "no versions: no object defines a hot function"),
     ],
-    ids=["output", "file", "check", "work", "build"],
+    ids=["output", "file", "check", "work", "build", "not hot"],
 )
 def test_what_differs_is_found(tried: Any, perf: str, build: str, work: str, check: str, verdict: str) -> None:
     assert tried(Package("own", build, work, check), "zig").verdict.startswith(verdict)
@@ -154,3 +155,14 @@ def test_inputs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
     assert names == {"sound.raw", "sound.wav", "floats.raw", "speech.raw", "image.ppm", "frames.y4m", "text"}
     assert all((tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes() for name in names)
+
+
+def test_why_no_object_has_versions_is_what_launch_says_of_the_first_that_keeps_its_own() -> None:
+    versions = "mavcg: a.o: mix (generic, znver3); growth 9 % (100 to 109 bytes, 1.0 s of CPU time)"
+    kept = "mavcg: b.o: mix (one version for all); without znver3: too large; growth 0 % (100 to 100 bytes, 1.0 s"
+    kept += " of CPU time); the compiler's own object stays"
+
+    assert why_no_versions(f"make: b.o\n{versions}\n{kept}\n") == (
+        "b.o: mix (one version for all); without znver3: too large"
+    )
+    assert why_no_versions(f"{versions}\n") == "no object defines a hot function"
