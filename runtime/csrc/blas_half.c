@@ -8,7 +8,8 @@
 #endif
 
 #include "blas.h"
-#include "blas_pack.h"
+#include "blas_panels.h"
+#include "blas_transpose.h"
 #include "internal.h"
 
 /* All code of this file runs only after the check for AVX2 and F16C, as that of blas_pack.c. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "blas.h"
-#include "blas_pack.h"
+#include "blas_panels.h"
 #include "internal.h"
 
 /* Pack a panel of bf16 or f16: `used` lines from `from` on, and zeros up to `width`. */

@@ -3,10 +3,10 @@
 
 #include "engine.h"
 #include "engine_counted.h"
+#include "engine_counts.h"
 #include "engine_machine.h"
 #include "engine_pool.h"
 #include "engine_process.h"
-#include "engine_shape.h"
 #include "engine_state.h"
 #include "engine_turns.h"
 #include "engine_wait.h"

@@ -11,17 +11,6 @@
 
 #if DIMENSIONS /* the model has bounded dimensions */
 
-MAVCG_PRIVATE uint32_t phase_rows(const struct mavcg_context *context, uint32_t phase) {
-    int32_t number = step_counts[phase];
-    /* Atomic for threads that read it without a use, while they find no rows left (leave_steps). */
-    return number < 0 ? run_table[phase].rows : __atomic_load_n(&context->counts[number], __ATOMIC_RELAXED);
-}
-
-MAVCG_PRIVATE uint32_t loop_trips(const struct mavcg_context *context, uint32_t loop) {
-    int32_t number = loop_counts[loop];
-    return number < 0 ? loop_table[loop].trips : context->counts[number];
-}
-
 /* Copy the descriptions of tensors, with their dimensions at `dims`. Returns the end of the dimensions. */
 static int64_t *copy_tensors(mavcg_tensor *copies, int64_t *dims, const mavcg_tensor *tensors, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
@@ -117,16 +106,6 @@ MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const 
 }
 
 #else
-
-MAVCG_PRIVATE uint32_t phase_rows(const struct mavcg_context *context, uint32_t phase) {
-    (void)context;
-    return run_table[phase].rows;
-}
-
-MAVCG_PRIVATE uint32_t loop_trips(const struct mavcg_context *context, uint32_t loop) {
-    (void)context;
-    return loop_table[loop].trips;
-}
 
 MAVCG_PRIVATE bool create_shape(struct mavcg_context *context) {
     context->inputs = inputs_table;

@@ -1,4 +1,4 @@
-/* The shapes of a context's inputs and outputs, and the rows of its steps.
+/* The shapes of a context's inputs and outputs.
  *
  * Without bounded dimensions both are fixed. With some they follow from the context's lengths, which the caller sets
  * between runs; the memory is that of the longest ones. */
@@ -26,11 +26,5 @@ MAVCG_PRIVATE int set_shape(struct mavcg_context *context, const int64_t *const 
 MAVCG_PRIVATE void set_counts(struct mavcg_context *context, const uint32_t *counts);
 #endif
 #endif
-
-/* Return the rows of a phase at the context's lengths. */
-MAVCG_PRIVATE uint32_t phase_rows(const struct mavcg_context *context, uint32_t phase);
-
-/* Return the iterations of a loop at the context's lengths. */
-MAVCG_PRIVATE uint32_t loop_trips(const struct mavcg_context *context, uint32_t loop);
 
 #endif
