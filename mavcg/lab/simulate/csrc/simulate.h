@@ -166,6 +166,8 @@ void out_of_order_pass(sim *s, uint64_t cycle);
 /* Make a block of these rows, which are copied; NULL without memory. */
 sim_block *block_new(uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count);
 void block_delete(sim_block *block);
+/* Return the block of these bytes; NULL if it was not added. */
+sim_block *block_find(const sim *s, uint64_t address, uint32_t bytes);
 void traced_delete(sim *s);
 
 int out_of_order_new(sim *s);
@@ -188,9 +190,13 @@ void process_row(sim *s, const sim_row *row, const sim_access *access, uint64_t 
 /* Count a block whose instructions are processed. seen: the caches processed its accesses. */
 void count_block(sim *s, const sim_block *block, int seen);
 
-uint64_t now(const sim *s);
 /* Return the extra cycles for which an unaligned access keeps its units: if it crosses 16 bytes, or a cache line. */
 uint32_t unaligned_cycles(sim *s, const sim_pattern *pattern, const sim_access *access);
+
+/* Return the cycle that the pipeline has reached. */
+static inline uint64_t now(const sim *s) {
+    return s->machine.in_order ? s->in.cycle + (s->in.here > 0) : s->out.retire;
+}
 
 static inline int16_t latency_of(const sim *s, const sim_writer *by, const sim_row *to, uint32_t role) {
     return s->latencies[((size_t)by->op_class * s->classes + to->op_class) * SIM_ROLES + role];

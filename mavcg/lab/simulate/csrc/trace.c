@@ -21,84 +21,6 @@ static void stop(sim *s, int end, uint64_t where, uint32_t size) {
     ((uc_stop)s->emulator.stop)(s->emulator.handle);
 }
 
-uint64_t now(const sim *s) { return s->machine.in_order ? s->in.cycle + (s->in.here > 0) : s->out.retire; }
-
-static int crosses(const sim_access *a, uint64_t piece) {
-    return (a->address + a->bytes - 1) / piece - a->address / piece > (a->bytes - 1) / piece;
-}
-
-uint32_t unaligned_cycles(sim *s, const sim_pattern *pattern, const sim_access *access) {
-    enum { PIECE = 16 };
-    if (access->bytes == 0 || !crosses(access, PIECE)) return 0;
-    s->counts.unaligned++;
-    if (pattern->unaligned) return pattern->unaligned;
-    return crosses(access, s->machine.line_bytes) ? s->machine.split_cycles : 0;
-}
-
-/* ---- blocks ---- */
-
-static uint32_t slot_of(const sim *s, uint64_t address) {
-    return (uint32_t)((address >> 2) * 0x9E3779B97F4A7C15ull >> 40) & (s->block_slots - 1);
-}
-
-static sim_block *find_block(const sim *s, uint64_t address, uint32_t bytes) {
-    for (uint32_t at = slot_of(s, address); s->blocks[at] != NULL; at = (at + 1) & (s->block_slots - 1))
-        if (s->blocks[at]->address == address && s->blocks[at]->bytes == bytes) return s->blocks[at];
-    return NULL;
-}
-
-static int grow_blocks(sim *s) {
-    sim_block **old = s->blocks;
-    uint32_t count = s->block_slots;
-    sim_block **larger = calloc((size_t)count * 2, sizeof *larger);
-    if (larger == NULL) return 0;
-    s->blocks = larger;
-    s->block_slots = count * 2;
-    for (uint32_t n = 0; n < count; n++)
-        if (old[n] != NULL) {
-            uint32_t at = slot_of(s, old[n]->address);
-            while (s->blocks[at] != NULL) at = (at + 1) & (s->block_slots - 1);
-            s->blocks[at] = old[n];
-        }
-    free(old);
-    return 1;
-}
-
-sim_block *block_new(uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count) {
-    sim_block *block = calloc(1, sizeof *block);
-    sim_row *copy = malloc((count ? count : 1) * sizeof *copy);
-    uint32_t *marked = malloc((count ? count : 1) * sizeof *marked), marked_count = 0;
-    if (block == NULL || copy == NULL || marked == NULL) {
-        free(block);
-        free(copy);
-        free(marked);
-        return NULL;
-    }
-    memcpy(copy, rows, count * sizeof *copy);
-    for (uint32_t n = 0; n < count; n++)
-        if (rows[n].memory || rows[n].flow != SIM_NEXT) marked[marked_count++] = n;
-    *block = (sim_block){address, bytes, count, marked_count, copy, marked, NULL, NULL};
-    return block;
-}
-
-void block_delete(sim_block *block) {
-    if (block == NULL) return;
-    free(block->rows);
-    free(block->marked);
-    free(block);
-}
-
-int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count) {
-    if (s->block_count * 2 >= s->block_slots && !grow_blocks(s)) return 0;
-    sim_block *block = block_new(address, bytes, rows, count);
-    if (block == NULL) return 0;
-    uint32_t at = slot_of(s, address);
-    while (s->blocks[at] != NULL) at = (at + 1) & (s->block_slots - 1);
-    s->blocks[at] = block;
-    s->block_count++;
-    return 1;
-}
-
 /* ---- timing of a block that has run ---- */
 
 /* Return the access of a row, merged from all reports of the emulator that belong to it; NULL if it has none. */
@@ -129,30 +51,6 @@ static const sim_access *take_access(sim *s, const sim_row *row, uint64_t pc, ui
         whole->bytes += a[(*at)++].bytes;
     }
     return whole;
-}
-
-void process_row(sim *s, const sim_row *row, const sim_access *access, uint64_t pc, uint64_t next, uint32_t n) {
-    int timed = s->phase > SAMPLE_SKIP;
-    uint64_t issue = 0;
-    if (timed)
-        issue = s->machine.in_order ? in_order_issue(s, row, access, pc) : out_of_order_issue(s, row, access, pc);
-    else if (access != NULL) caches_access(s, pc, access->address, access->bytes, access->kind, sample_cycle(s, n));
-    if (row->flow == SIM_NEXT) return;
-    s->counts.branches++;
-    if (predictor_jump(s, row->flow, pc, pc + 4, next)) {
-        s->counts.mispredicts++;
-        if (timed) {
-            s->fetch_ready = issue + s->machine.mispredict;
-            s->fetch_cause = SIM_BRANCH;
-        }
-    }
-}
-
-void count_block(sim *s, const sim_block *block, int seen) {
-    s->counts.instructions += block->count;
-    if (s->phase <= SAMPLE_SKIP) sample_skip(s, block->count);
-    s->sampler.position += block->count;
-    s->sampler.found.seen += seen ? block->count : 0;
 }
 
 /* Process the block that has run; `next` is the address that follows. In a skipped part only the branch predictor and,
@@ -186,9 +84,9 @@ static void on_block(void *uc, uint64_t address, uint32_t size, void *data) {
         sim_block *before = s->pending;
         finish(s, address);
         if (before->after == NULL || before->after->address != address || before->after->bytes != size)
-            before->after = find_block(s, address, size);
+            before->after = block_find(s, address, size);
         s->pending = before->after;
-    } else s->pending = find_block(s, address, size);
+    } else s->pending = block_find(s, address, size);
     s->access_count = 0;
     if (s->end != SIM_RETURNED) return;
     s->phase = s->timed ? sample_phase(s) : SAMPLE_MEASURE;
