@@ -17,15 +17,21 @@ A tensor of radix position r holds int8 q for the real number q * 2^-r. Every no
    Where act is "leaky" and the sum is below 0: v = shift_round(sum * slope, s + 8), slope = round(256 * real slope).
 3. Saturate v to [lo, hi]: [-128, 127]; relu: lo = 0; clip: its bounds at the output's radix position, rounded half up,
    within [-128, 127].
+
+Tensors with the scale and zero point of an 8-bit file (XNode.scale) have radix positions of 0. Then, in step 1,
+elements outside of a convolution's input are its zero point; avg_pool adds inputs less their zero point, times
+reciprocal(d, ratio)[0]; eltwise subtracts zero points and multiplies by `multipliers`. Step 2 of these and of
+convolutions adds the result's zero point to v. A bias contains what its input's zero point adds.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from mavcg.accelerators import windows
-from mavcg.accelerators.xgraph import SLOPE_BITS, Parameters, XGraph, XNode
+from mavcg.accelerators.xgraph import CONVOLUTIONS, SLOPE_BITS, Parameters, XGraph, XNode
 from mavcg.graph import Array
 from mavcg.reference.evaluate import run as run_graph
 
@@ -33,6 +39,23 @@ from mavcg.reference.evaluate import run as run_graph
 ROUNDINGS = ("half_up", "half_away", "floor")
 LOWEST, HIGHEST = -128, 127
 RECIPROCAL_BITS = 15
+MOST_SHIFT = 47  # of shifts, which have 7 bits with a sign in instructions
+
+
+class Quantisation(Protocol):
+    """Radix position, scale and zero point of a tensor: an XNode, or a HostTensor of a program."""
+
+    @property
+    def radix(self) -> int | None:
+        """Return the radix position; None for a tensor in f32."""
+
+    @property
+    def scale(self) -> float | None:
+        """Return the scale of an 8-bit file; None for a radix position alone."""
+
+    @property
+    def zero(self) -> int:
+        """Return the zero point of an 8-bit file."""
 
 
 def shift_round(sums: Array, shift: Any, rounding: str) -> Array:
@@ -69,10 +92,29 @@ def wrap32(sums: Array) -> Array:
     return np.asarray(((np.asarray(sums, np.int64) + (1 << 31)) & 0xFFFFFFFF) - (1 << 31))
 
 
-def reciprocal(divisor: int) -> tuple[int, int]:
-    """Return (m, p) with m * 2^-p nearest to 1 / divisor and 2^15 <= m < 2^16: exact for powers of two."""
+def reciprocal(divisor: int, ratio: float = 1.0) -> tuple[int, int]:
+    """Return (m, p) with m * 2^-p nearest to ratio / divisor and 2^15 <= m < 2^16: exact for powers of two."""
+    if ratio != 1:
+        return multiplier_of(ratio / divisor)
     bits = RECIPROCAL_BITS + (divisor - 1).bit_length()
     return ((2 << bits) + divisor) // (2 * divisor), bits
+
+
+def multiplier_of(factor: float) -> tuple[int, int]:
+    """Return (m, s) with m * 2^-s nearest to a factor above 0 and 2^15 <= m < 2^16; of tiny factors s is MOST_SHIFT.
+
+    Sums of 32 bits times such a tiny factor round to 0, whatever m is.
+    """
+    fraction, exponent = math.frexp(factor)
+    multiplier, shift = round(math.ldexp(fraction, 16)), 16 - exponent
+    if multiplier == 1 << 16:
+        multiplier, shift = 1 << 15, shift - 1
+    return (multiplier, shift) if shift <= MOST_SHIFT else (1, MOST_SHIFT)
+
+
+def added_zero(node: XNode) -> int:
+    """Return the zero point that step 2 adds; 0 for a node that only moves elements, which keep their own."""
+    return node.zero if node.kind in (*CONVOLUTIONS, "avg_pool", "eltwise") else 0
 
 
 def bounds(node: XNode) -> tuple[int, int]:
@@ -80,7 +122,7 @@ def bounds(node: XNode) -> tuple[int, int]:
     if node.act == "relu":
         return 0, HIGHEST
     if node.act == "clip":
-        lo, hi = (int(v) for v in to_integers(np.asarray(node.act_args, np.float64), node.radix or 0))
+        lo, hi = (int(v) for v in integers_of(node, np.asarray(node.act_args, np.float64)))
         return lo, hi
     return LOWEST, HIGHEST
 
@@ -105,16 +147,35 @@ def to_reals(values: Array, radix: int) -> Array:
     return np.asarray(np.asarray(values, np.float32) * np.float32(2.0**-radix))
 
 
+def integers_of(tensor: Quantisation, values: Array) -> Array:
+    """Return real numbers as a tensor's int8: by its radix position, or by the scale and zero point of an 8-bit file.
+
+    Those are rounded to even, as ONNX and TensorFlow Lite define it; the quotient is an f32.
+    """
+    if tensor.scale is None:
+        return to_integers(values, tensor.radix or 0)
+    quotient = (np.asarray(values, np.float32) / np.float32(tensor.scale)).astype(np.float64)
+    steps = np.nan_to_num(np.rint(quotient), nan=-tensor.zero) + tensor.zero
+    return np.asarray(np.clip(steps, LOWEST, HIGHEST).astype(np.int8))
+
+
+def reals_of(tensor: Quantisation, values: Array) -> Array:
+    """Return a tensor's int8 as the real numbers that they stand for, in f32."""
+    if tensor.scale is None:
+        return to_reals(values, tensor.radix or 0)
+    return np.asarray((values.astype(np.float32) - np.float32(tensor.zero)) * np.float32(tensor.scale))
+
+
 def finish(node: XNode, sums: Array, shift: Any, rounding: str) -> Array:
-    """Apply steps 2 and 3: multiplier, shift, activation and saturation. Returns: int8."""
+    """Apply steps 2 and 3: multiplier, shift, activation, zero point and saturation. Returns: int8."""
     slope = slope_of(node)
-    if node.multipliers:
+    if node.multipliers and node.kind in CONVOLUTIONS:
         sums = np.asarray(sums, np.int64) * np.asarray(node.multipliers, np.int64)
     shifted = shift_round(sums, shift, rounding)
     if slope is not None:
         negative = shift_round(np.asarray(sums, np.int64) * slope, np.asarray(shift) + SLOPE_BITS, rounding)
         shifted = np.where(np.asarray(sums) < 0, negative, shifted)
-    return np.clip(shifted, *bounds(node)).astype(np.int8)
+    return np.asarray(np.clip(shifted + added_zero(node), *bounds(node)).astype(np.int8))
 
 
 def accumulator_radix(node: XNode, input_radices: Sequence[int]) -> Any:
@@ -130,24 +191,25 @@ def accumulator_radix(node: XNode, input_radices: Sequence[int]) -> Any:
     return max(input_radices) if node.kind == "eltwise" else input_radices[0]
 
 
-def convolution_sums(node: XNode, parameters: Parameters, x: Array) -> Array:
-    """Return the sums of step 1 of a convolution, modulo 2^32, as int32. x: int8 [N, H, W, C]."""
+def convolution_sums(node: XNode, parameters: Parameters, x: Array, zero: int = 0) -> Array:
+    """Return the sums of step 1 of a convolution, modulo 2^32, as int32. x: int8 [N, H, W, C]. zero: its zero point."""
     weights, bias = parameters.weights, parameters.bias.astype(np.int64)
     magnitudes = np.abs(weights.astype(np.int64)).reshape(len(weights), -1).sum(axis=1)
-    largest = int(magnitudes.max(initial=0)) * max(-int(x.min(initial=0)), int(x.max(initial=0)))
+    largest = int(magnitudes.max(initial=0)) * max(-int(x.min(initial=zero)), int(x.max(initial=zero)))
     # Sums of products of int8 are exact in f32 up to 2^24, in any order, and in f64: 2^38 of them are below 2^52.
     real = np.float32 if largest <= 1 << 24 else np.float64
-    sums = windows.convolve(node, x.astype(real), weights.astype(real))
+    sums = windows.convolve(node, x.astype(real), weights.astype(real), zero)
     if largest + int(np.abs(bias).max(initial=0)) < 1 << 31:
         return np.asarray(sums.astype(np.int32) + bias.astype(np.int32))
     return wrap32(sums.astype(np.int64) + bias).astype(np.int32)
 
 
 def _evaluate_avg_pool(node: XNode, x: Array, x_radix: int, rounding: str) -> Array:
+    """Return an average. x: integers [N, H, W, C] less their zero point."""
     assert node.radix is not None
     sums = windows.window_sums(node, x.astype(np.int64))
     counts = windows.window_counts(node, x.shape)
-    factors = {int(d): reciprocal(int(d)) for d in np.unique(counts)}
+    factors = {int(d): reciprocal(int(d), node.ratio) for d in np.unique(counts)}
     multiplier = np.vectorize(lambda d: factors[d][0], otypes=[np.int64])(counts)[..., None]
     shift = np.vectorize(lambda d: factors[d][1], otypes=[np.int64])(counts)[..., None] + x_radix - node.radix
     return finish(node, sums * multiplier, shift, rounding)
@@ -162,12 +224,16 @@ def _align(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) -> list
 _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "sub": np.subtract,
+    "mul": np.multiply,
     "max": np.maximum,
     "min": np.minimum,
 }
 
 
 def _eltwise_sums(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) -> Array:
+    if node.multipliers:
+        inputs = [x.astype(np.int64) * factor for x, factor in zip(inputs, node.multipliers, strict=True)]
+        return np.asarray(_ELTWISE[node.op](*inputs)) if len(inputs) > 1 else inputs[0]
     if node.op == "copy":
         return inputs[0].astype(np.int32)
     if node.op == "mul":
@@ -177,7 +243,12 @@ def _eltwise_sums(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) 
 
 
 def evaluate_node(
-    node: XNode, parameters: Parameters | None, inputs: Sequence[Array], radices: Sequence[int], rounding: str
+    node: XNode,
+    parameters: Parameters | None,
+    inputs: Sequence[Array],
+    radices: Sequence[int],
+    rounding: str,
+    zeros: Sequence[int] = (0, 0),
 ) -> Array:
     """Return the tensor of one accelerator node, computed in the three steps of this module.
 
@@ -186,9 +257,12 @@ def evaluate_node(
         inputs: int8, whole tensors.
         radices: radix positions of the inputs.
         rounding: one of ROUNDINGS.
+        zeros: zero points of the inputs.
     Returns: int8 of the node's shape.
     """
     assert node.radix is not None
+    if node.kind in ("avg_pool", "eltwise") and any(zeros):
+        inputs = [x.astype(np.int32) - zero for x, zero in zip(inputs, zeros, strict=False)]
     if node.kind == "avg_pool":
         return _evaluate_avg_pool(node, inputs[0], radices[0], rounding)
     if node.kind == "concat":
@@ -196,7 +270,7 @@ def evaluate_node(
         return np.concatenate(parts, axis=-1)
     if node.kind in ("conv", "depthwise", "deconv", "dense"):
         assert parameters is not None
-        sums = convolution_sums(node, parameters, inputs[0])
+        sums = convolution_sums(node, parameters, inputs[0], zeros[0])
     elif node.kind == "eltwise":
         sums = _eltwise_sums(node, inputs, radices)
     elif node.kind == "max_pool":
@@ -219,17 +293,18 @@ def evaluate(graph: XGraph, images: Mapping[str, Array], rounding: str) -> dict[
         if node.kind == "input":
             values[node.name] = np.asarray(images[node.name], np.int8).reshape(node.shape)
         elif node.kind == "host":
-            values[node.name] = evaluate_host(graph, node, inputs, radices)
+            values[node.name] = evaluate_host(graph, node, inputs, [nodes[name] for name in node.inputs])
         else:
             known = [r for r in radices if r is not None]
-            values[node.name] = evaluate_node(node, graph.parameters.get(node.name), inputs, known, rounding)
+            zeros, own = [nodes[name].zero for name in node.inputs], graph.parameters.get(node.name)
+            values[node.name] = evaluate_node(node, own, inputs, known, rounding, zeros)
     return values
 
 
-def evaluate_host(graph: XGraph, node: XNode, inputs: Sequence[Array], radices: Sequence[int | None]) -> Array:
-    """Return the tensor of a host node. inputs: int8 arrays, or f32 where the radix position is None."""
+def evaluate_host(graph: XGraph, node: XNode, inputs: Sequence[Array], sources: Sequence[Quantisation]) -> Array:
+    """Return the tensor of a host node. inputs: int8 arrays, or f32 where a source's radix position is None."""
     host = graph.hosts[node.name]
-    reals = [x if r is None else to_reals(x, r) for x, r in zip(inputs, radices, strict=True)]
+    reals = [x if s.radix is None else reals_of(s, x) for x, s in zip(inputs, sources, strict=True)]
     shaped = [x.reshape(host.types[name].shape) for name, x in zip(host.inputs, reals, strict=True)]
     (result,) = run_graph(host, *shaped)
-    return result if node.radix is None else to_integers(result, node.radix)
+    return result if node.radix is None else integers_of(node, result)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mavcg.accelerators.fixed_point import (
+    MOST_SHIFT,
     accumulator_radix,
     convolution_sums,
     evaluate_host,
@@ -19,7 +20,6 @@ from mavcg.accelerators.shapes import (
     MOST_ALIGNMENT,
     MOST_MULTIPLIER,
     MOST_RADIX,
-    MOST_SHIFT,
     least_shift,
 )
 from mavcg.accelerators.tensor_radices import Sample, radix_classes, widest_radix
@@ -125,9 +125,9 @@ class LayerSearch:
     def _host(self, node: XNode, integers: Sequence[Mapping[str, Array]], radix: int | None) -> list[Array]:
         chosen = replace(node, radix=radix)
         self.chosen[node.name] = chosen
-        in_radices = [self.chosen[name].radix for name in node.inputs]
+        sources = [self.chosen[name] for name in node.inputs]
         return [
-            evaluate_host(self.graph, chosen, [values[name] for name in node.inputs], in_radices) for values in integers
+            evaluate_host(self.graph, chosen, [values[name] for name in node.inputs], sources) for values in integers
         ]
 
     def _convolution(

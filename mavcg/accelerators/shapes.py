@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mavcg.accelerators.fixed_point import MOST_SHIFT
 from mavcg.accelerators.xgraph import (
     ACTS,
     CONVOLUTIONS,
@@ -19,7 +20,7 @@ from mavcg.accelerators.xgraph import (
 Shape = tuple[int, ...]
 # Limits of radix positions. Shifts then fit 7 bits with a sign, and aligned sums 32 bits.
 LEAST_RADIX, MOST_RADIX = -16, 24
-LEAST_SHIFT, MOST_SHIFT = -16, 47
+LEAST_SHIFT = -16
 MOST_ALIGNMENT = 15
 MOST_MULTIPLIER = (1 << 16) - 1
 MOST_LENGTH = 1 << 20  # maximum length of a dimension
@@ -177,13 +178,22 @@ def _check_parameters(graph: XGraph, node: XNode, x: XNode) -> None:
 
 def _check_radices(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
     radices = [i.radix for i in inputs if i.radix is not None]
-    own = [r for r in (node.radix, *node.weight_radix, *radices) if r is not None]
+    shifts = () if node.scale is not None else node.weight_radix  # those of files' scales are checked as shifts
+    own = [r for r in (node.radix, *shifts, *radices) if r is not None]
     if len(radices) != len(inputs):
         raise refuse_node(graph, node, "has a radix position, but one of its inputs has none")
     if any(not LEAST_RADIX <= r <= MOST_RADIX for r in own):
         raise refuse_node(graph, node, f"radix positions {own}; each must be {LEAST_RADIX} to {MOST_RADIX}")
     if node.kind == "input":
         return
+    if node.kind not in (*CONVOLUTIONS, "avg_pool", "eltwise") and any(
+        (i.scale, i.zero) != (node.scale, node.zero) for i in inputs
+    ):
+        raise refuse_node(graph, node, "moves elements of another scale or zero point; put a copy between them")
+    if node.kind == "eltwise" and len(node.multipliers) not in (0, len(inputs)):
+        raise refuse_node(graph, node, f"{len(node.multipliers)} multipliers of {len(inputs)} operands")
+    if node.kind == "deconv" and inputs[0].zero:
+        raise refuse_node(graph, node, "reads a tensor with a zero point, which its positions without an input lack")
     if node.kind == "eltwise" and node.op not in ("mul", "copy") and max(radices) - min(radices) > MOST_ALIGNMENT:
         raise refuse_node(graph, node, f"inputs of radix {radices}; they may differ by at most {MOST_ALIGNMENT}")
     for low, high in shift_limits(node, radices):

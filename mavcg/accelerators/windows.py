@@ -49,10 +49,10 @@ def _mix_channels(x: Array, filters: Array, groups: int) -> Array:
     )
 
 
-def convolve(node: XNode, x: Array, weights: Array) -> Array:
+def convolve(node: XNode, x: Array, weights: Array, outside: int = 0) -> Array:
     """Return the sums of products of conv, depthwise, deconv or dense, without bias.
 
-    x: [N, H, W, C] and weights, as Parameters has them, of the same number type.
+    x: [N, H, W, C] and weights, as Parameters has them, of the same number type. outside: value in the pads.
     """
     if node.kind == "dense":
         flat: Array = np.matmul(x.reshape(x.shape[0], -1), weights.reshape(weights.shape[0], -1).T)
@@ -60,7 +60,7 @@ def convolve(node: XNode, x: Array, weights: Array) -> Array:
     if node.kind == "deconv":
         return _scatter_products(node, x, weights)
     total = np.zeros((x.shape[0], *node.shape[1:]), x.dtype)
-    for row, column, seen in _taps(node, x, 0):
+    for row, column, seen in _taps(node, x, outside):
         total += _mix_channels(np.ascontiguousarray(seen), weights[:, row, column, :], node.groups)
     return total
 

@@ -1,7 +1,9 @@
 """XGraph: a network as the coarse operations of an accelerator (DNNVM, section III-B).
 
 A node makes exactly one tensor, which has the node's name. Feature maps are N, H, W, C. After quantisation, a tensor of
-radix position r represents integer * 2^-r (8-bit, signed, no zero points), so that all scaling is by shifts.
+radix position r represents integer * 2^-r (8-bit, signed), so that all scaling is by shifts. A network that keeps the
+numbers of an 8-bit file has radix positions of 0, and for each tensor a scale and a zero point: (integer - zero) *
+scale.
 """
 
 from collections.abc import Mapping
@@ -37,8 +39,10 @@ class XNode:
     and for a host node whose result stays f32. weight_radix: radix position of the weights, one or one for each output
     channel; () before quantisation. multipliers: what the sums of each output channel are multiplied by, from 1 to 2^16
     - 1, if the weights' scales are not powers of two: a weight q stands for q * multiplier * 2^-weight_radix; () for 1.
-    bias_steps: what quantisation adds to each output channel's integer bias; () for nothing. origin: node of the user's
-    file. on_cpu: True if the CPU computes it though the accelerator could.
+    Of eltwise, multipliers are those of its operands, and weight_radix the shift. scale, zero: those of an 8-bit file's
+    tensor; scale is None for a tensor with a radix position alone. ratio: of an avg_pool with such scales, its input's
+    over its own. bias_steps: what quantisation adds to each output channel's integer bias; () for nothing. origin: node
+    of the user's file. on_cpu: True if the CPU computes it though the accelerator could.
     """
 
     name: str
@@ -59,6 +63,9 @@ class XNode:
     radix: int | None = None
     weight_radix: tuple[int, ...] = ()
     multipliers: tuple[int, ...] = ()
+    scale: float | None = None
+    zero: int = 0
+    ratio: float = 1.0
     bias_steps: tuple[int, ...] = ()
     origin: str = ""
     on_cpu: bool = False

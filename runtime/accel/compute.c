@@ -6,9 +6,9 @@
 enum rounding { HALF_UP, HALF_AWAY, FLOOR };
 enum { SLOPE_BITS = 8, MOST_SHIFT = 62 };
 
-/* Parameters of the conversion of sums to int8: the fields lo, hi, leaky and slope of an instruction. */
+/* Parameters of the conversion of sums to int8: the fields lo to zero of an instruction. */
 struct finish {
-    int64_t lo, hi, leaky, slope;
+    int64_t lo, hi, leaky, slope, zero;
     enum rounding rounding;
 };
 
@@ -26,11 +26,13 @@ static int64_t shift_round(int64_t sum, int64_t shift, enum rounding rounding) {
 static int8_t finished(const struct finish *finish, int64_t sum, int64_t shift) {
     int64_t value = finish->leaky && sum < 0 ? shift_round(sum * finish->slope, shift + SLOPE_BITS, finish->rounding)
                                              : shift_round(sum, shift, finish->rounding);
+    const int64_t beyond = INT32_MAX; /* far outside of int8, and the zero point cannot overflow */
+    value = (value < -beyond ? -beyond : value > beyond ? beyond : value) + finish->zero;
     return (int8_t)(value < finish->lo ? finish->lo : value > finish->hi ? finish->hi : value);
 }
 
 static struct finish finish_of(const struct memories *memories, const int64_t *lo) {
-    return (struct finish){lo[0], lo[1], lo[2], lo[3], (enum rounding)memories->sizes.rounding};
+    return (struct finish){lo[0], lo[1], lo[2], lo[3], lo[4], (enum rounding)memories->sizes.rounding};
 }
 
 /* Make a tile from the three address fields of an instruction. */
@@ -92,16 +94,28 @@ static uint32_t dot(const int8_t *a, const int8_t *b, int64_t length) {
     return sum;
 }
 
-/* Add the products of one output pixel. met: the input pixels that it meets. sums: [out_channels]. */
+static uint32_t sum_of(const int8_t *a, int64_t length) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < length; i++) sum += (uint32_t)a[i]; /* NOLINT(bugprone-signed-char-misuse): a number */
+    return sum;
+}
+
+/* Add the products of one output pixel. met: the input pixels that it meets, NULL outside of the tile, where all
+ * elements are `outside`. sums: [out_channels]. */
 static void add_products(const struct instruction *one, const struct parameters *parameters, const int8_t *const *met,
                          uint32_t *sums) {
     const int64_t *v = one->values;
     int64_t positions = v[CONV_DENSE_KERNEL_ROWS] * v[CONV_DENSE_KERNEL_COLUMNS];
     int64_t channels = v[CONV_DENSE_CHANNELS], out = v[CONV_DENSE_OUT_CHANNELS];
     bool depthwise = one->form->kind == CONV_DEPTHWISE;
+    uint32_t outside = (uint32_t)v[CONV_DENSE_OUTSIDE];
     for (int64_t t = 0; t < positions; t++) {
-        if (!met[t]) continue;
         const int8_t *weights = parameters->weights + t * out * (depthwise ? 1 : channels);
+        if (!met[t]) {
+            for (int64_t o = 0; outside && o < out; o++)
+                sums[o] += outside * (depthwise ? (uint32_t)weights[o] : sum_of(weights + o * channels, channels));
+            continue;
+        }
         for (int64_t o = 0; depthwise && o < out; o++) sums[o] += (uint32_t)((int32_t)met[t][o] * weights[o]);
         for (int64_t o = 0; !depthwise && o < out; o++) sums[o] += dot(met[t], weights + o * channels, channels);
     }
@@ -152,6 +166,7 @@ static void pool_windows(const struct instruction *one, const struct windows *wi
     int64_t positions = v[POOL_MAX_KERNEL_ROWS] * v[POOL_MAX_KERNEL_COLUMNS], channels = v[POOL_MAX_CHANNELS];
     int64_t multiplier = greatest ? 1 : v[POOL_AVERAGE_MULTIPLIER];
     int64_t shift = greatest ? v[POOL_MAX_SHIFT] : v[POOL_AVERAGE_SHIFT];
+    int64_t zero = greatest ? 0 : v[POOL_AVERAGE_FROM_ZERO];
     for (int64_t row = 0; row < v[POOL_MAX_OUT_ROWS]; row++)
         for (int64_t column = 0; column < v[POOL_MAX_OUT_COLUMNS]; column++, result += channels) {
             meet(windows, row, column, met);
@@ -160,7 +175,7 @@ static void pool_windows(const struct instruction *one, const struct windows *wi
                 for (int64_t t = 0; t < positions; t++) {
                     if (!met[t]) continue;
                     int element = met[t][c]; /* NOLINT(bugprone-signed-char-misuse): a number */
-                    if (!greatest) value += element;
+                    if (!greatest) value += element - zero;
                     else if (element > value) value = element;
                 }
                 result[c] = finished(finish, value * multiplier, shift);
@@ -186,6 +201,11 @@ static bool pool(struct memories *memories, const struct instruction *one) {
     return end_tile(memories, &to, result);
 }
 
+/* Subtract an operand's zero point, and multiply. multiplier: 0 for none. */
+static int64_t scaled(int8_t element, int64_t zero, int64_t multiplier, int64_t left) {
+    return (element - zero) * (multiplier ? multiplier : (int64_t)1 << left);
+}
+
 static int64_t combined(int64_t op, int64_t a, int64_t b) {
     switch (op) {
     case 0: return a + b;
@@ -208,10 +228,12 @@ static bool eltwise(struct memories *memories, const struct instruction *one) {
     const int8_t *b = a && v[MISC_ELTWISE_OP] != OP_COPY ? read_tile(memories, &second, SECOND) : a;
     if (!b) return false;
     struct finish finish = finish_of(memories, v + MISC_ELTWISE_LO);
-    int64_t left = (int64_t)1 << v[MISC_ELTWISE_LEFT], second_left = (int64_t)1 << v[MISC_ELTWISE_SECOND_LEFT];
-    for (int64_t i = 0; i < rows * columns * channels; i++)
-        result[i] = finished(&finish, combined(v[MISC_ELTWISE_OP], a[i] * left, b[i] * second_left),
-                             v[MISC_ELTWISE_SHIFT]);
+    for (int64_t i = 0; i < rows * columns * channels; i++) {
+        int64_t x = scaled(a[i], v[MISC_ELTWISE_FROM_ZERO], v[MISC_ELTWISE_MULTIPLIER], v[MISC_ELTWISE_LEFT]);
+        int64_t y = scaled(b[i], v[MISC_ELTWISE_SECOND_ZERO], v[MISC_ELTWISE_SECOND_MULTIPLIER],
+                           v[MISC_ELTWISE_SECOND_LEFT]);
+        result[i] = finished(&finish, combined(v[MISC_ELTWISE_OP], x, y), v[MISC_ELTWISE_SHIFT]);
+    }
     return end_tile(memories, &to, result);
 }
 

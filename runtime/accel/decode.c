@@ -52,8 +52,10 @@ static const char *check_meaning(const struct instruction *one) {
     switch (one->form->kind) {
     case MISC_START:
         return v[MISC_START_VERSION] == ISA_VERSION ? NULL : "is of another version of the instruction set";
-    case CONV_DENSE:
-    case CONV_TRANSPOSED: return v[CONV_DENSE_LO] <= v[CONV_DENSE_HI] ? NULL : "has lo above hi";
+    case CONV_TRANSPOSED:
+        if (v[CONV_TRANSPOSED_OUTSIDE]) return "has a value outside, where nothing is";
+        return v[CONV_TRANSPOSED_LO] <= v[CONV_TRANSPOSED_HI] ? NULL : "has lo above hi";
+    case CONV_DENSE: return v[CONV_DENSE_LO] <= v[CONV_DENSE_HI] ? NULL : "has lo above hi";
     case CONV_DEPTHWISE:
         if (v[CONV_DEPTHWISE_CHANNELS] != v[CONV_DEPTHWISE_OUT_CHANNELS]) return "has other channels than its input";
         if (v[CONV_DEPTHWISE_ACCUMULATE] || v[CONV_DEPTHWISE_PARTIAL]) return "has no sums over input channels";
@@ -62,6 +64,9 @@ static const char *check_meaning(const struct instruction *one) {
     case POOL_AVERAGE: return v[POOL_AVERAGE_LO] <= v[POOL_AVERAGE_HI] ? NULL : "has lo above hi";
     case MISC_ELTWISE:
         if (v[MISC_ELTWISE_OP] > 5) return "has an operation above 5";
+        if ((v[MISC_ELTWISE_MULTIPLIER] && v[MISC_ELTWISE_LEFT]) ||
+            (v[MISC_ELTWISE_SECOND_MULTIPLIER] && v[MISC_ELTWISE_SECOND_LEFT]))
+            return "has a multiplier and a shift to the left for one operand";
         return v[MISC_ELTWISE_LO] <= v[MISC_ELTWISE_HI] ? NULL : "has lo above hi";
     case MISC_UPSAMPLE:
         if (v[MISC_UPSAMPLE_PHASE_ROW] >= v[MISC_UPSAMPLE_FACTOR_ROWS] ||

@@ -8,7 +8,7 @@ import numpy as np
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.parameters import WeightSlice, is_depthwise
 from mavcg.accelerators.codegen.regions import ChipTile, Region, needed_region
-from mavcg.accelerators.fixed_point import bounds, reciprocal, slope_of
+from mavcg.accelerators.fixed_point import added_zero, bounds, reciprocal, slope_of
 from mavcg.accelerators.isa.forms import ELTWISE
 from mavcg.accelerators.windows import window_counts
 from mavcg.accelerators.xgraph import CONVOLUTIONS, XNode
@@ -17,10 +17,10 @@ _MODES = {"conv": "dense", "dense": "dense", "deconv": "transposed", "depthwise"
 
 
 def limits(node: XNode) -> dict[str, int]:
-    """Return the instruction fields for activation and saturation."""
+    """Return the instruction fields for activation, zero point and saturation."""
     low, high = bounds(node)
     slope = slope_of(node)
-    return {"lo": low, "hi": high, "leaky": int(slope is not None), "slope": slope or 0}
+    return {"lo": low, "hi": high, "leaky": int(slope is not None), "slope": slope or 0, "zero": added_zero(node)}
 
 
 def _window(node: XNode, out: Region, tile: ChipTile) -> dict[str, int]:
@@ -84,6 +84,7 @@ def emit_convolution(code: CodeState, node: XNode, step: ConvolutionStep) -> Non
         "accumulate": int(step.accumulate),
         "partial": int(step.partial),
         "sums": step.sums,
+        "outside": code.by_name[node.inputs[0]].zero,
     }
     code.emit(f"conv.{mode}", values, None if step.partial else code.origin(node, step.out, first))
 
@@ -137,7 +138,8 @@ def _emit_pool(
             **limits(node),
         }
         if node.kind == "avg_pool":
-            values["multiplier"], bits = reciprocal(divisor)
+            values["multiplier"], bits = reciprocal(divisor, node.ratio)
+            values["from_zero"] = code.by_name[node.inputs[0]].zero
             values["shift"] = shift + bits
         mode = "average" if node.kind == "avg_pool" else "max"
         code.emit(f"pool.{mode}", values, code.origin(node, part, first))
@@ -164,9 +166,12 @@ def _emit_eltwise(
     code: CodeState, node: XNode, sources: Sequence[ChipTile], target: ChipTile, out: Region, first: int, count: int
 ) -> None:
     word = code.path.word
-    radices = [code.by_name[name].radix or 0 for name in node.inputs]
-    total = sum(radices) if node.op == "mul" else max(radices)
+    operands = [code.by_name[name] for name in node.inputs]
+    radices = [operand.radix or 0 for operand in operands]
+    total = node.weight_radix[0] if node.weight_radix else sum(radices) if node.op == "mul" else max(radices)
     left = [0 if node.op in ("mul", "copy") else total - radix for radix in radices]
+    if node.multipliers:
+        left = [0] * len(radices)
     second = sources[-1]
     values = {
         **sources[0].operand("from", word, out, first),
@@ -180,8 +185,19 @@ def _emit_eltwise(
         "second_left": left[-1],
         "shift": total - (node.radix or 0),
         **limits(node),
+        **_operand_scales([operand.zero for operand in operands], node.multipliers or (0,)),
     }
     code.emit("misc.eltwise", values, code.origin(node, out, first))
+
+
+def _operand_scales(zeros: Sequence[int], multipliers: Sequence[int]) -> dict[str, int]:
+    """Return the fields of the operands' zero points and multipliers; those of the last are also the second's."""
+    return {
+        "from_zero": zeros[0],
+        "second_zero": zeros[-1],
+        "multiplier": multipliers[0],
+        "second_multiplier": multipliers[-1],
+    }
 
 
 def emit_copy(
@@ -204,6 +220,7 @@ def emit_copy(
         "second_left": 0,
         "shift": radix - (joined.radix or 0),
         **limits(joined),
+        **_operand_scales((0,), (0,)),
     }
     code.emit("misc.eltwise", values, code.origin(joined, out, channel))
 

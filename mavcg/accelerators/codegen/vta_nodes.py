@@ -30,6 +30,8 @@ def refusal(graph: XGraph, node: XNode, target: IsaTarget) -> str:
     """Return why VTA does not compute a node of a quantised network; "" if it does."""
     by_name = graph.by_name()
     sources = [by_name[name] for name in node.inputs]
+    if node.scale is not None or any(source.scale is not None for source in sources):
+        return "its ALU multiplies by 8 bits alone, and the scales are those of an 8-bit file"
     if node.act == "leaky":
         return "its ALU has no multiplication of negative values alone"
     if node.kind == "concat":

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mavcg.accelerators.target import IsaTarget
 
-ENTRY_BYTES = 8  # entry of an output channel in weight memory: 32-bit bias, 8-bit shift, three zero bytes
+ENTRY_BYTES = 8  # entry of an output channel in weight memory: 32-bit bias, 8-bit shift, 16-bit multiplier, a zero
 SUM_WORDS = 4  # words of feature memory that the 32-bit sums of one word of results take
 
 

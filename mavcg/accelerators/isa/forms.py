@@ -10,7 +10,7 @@ from functools import cached_property
 
 # Execution units, by the bit that each has in the masks `wait` and `signal`.
 UNITS = ("load", "save", "conv", "pool", "misc")
-VERSION = 1  # version of the instruction set; misc.start contains it
+VERSION = 2  # version of the instruction set; misc.start contains it
 WORD_BYTES = 4
 # Header: bits of opcode (the unit), mode, length in words, wait mask, signal mask, reserved (0).
 HEADER = (("opcode", 4), ("mode", 4), ("length", 5), ("wait", 5), ("signal", 5), ("reserved", 9))
@@ -112,6 +112,14 @@ def _ddr(where: str) -> tuple[InstructionField, ...]:
     )
 
 
+def _zero(name: str, where: str) -> InstructionField:
+    return InstructionField(name, 8, f"{where}: its zero point, subtracted from each element", signed=True)
+
+
+def _factor(name: str, where: str) -> InstructionField:
+    return InstructionField(name, 16, f"{where}: multiplier; 0: none; others exclude a shift to the left")
+
+
 _SIZE = (_count("rows", 20, "rows"), _count("columns", 20, "columns"), _count("channels", 20, "channels"))
 _OUT = tuple(_count(f"out_{f.name}", f.bits, f"{f.name} of the result") for f in _SIZE)
 _IN = (
@@ -134,6 +142,7 @@ _FINISH = (
     InstructionField("hi", 8, "greatest result", signed=True),
     InstructionField("leaky", 1, "1: negative sums are multiplied by slope / 256"),
     InstructionField("slope", 9, "multiplier of negative sums, in 1/256"),
+    InstructionField("zero", 8, "zero point of the result, added to shifted sums", signed=True),
 )
 _SHIFT = InstructionField("shift", 7, "bits that sums are shifted right, rounded; negative: left", signed=True)
 _FACTORS = (_count("factor_rows", 10, "rows of a block"), _count("factor_columns", 10, "columns of a block"))
@@ -147,6 +156,7 @@ _CONV = (
     *_FINISH,
     InstructionField("accumulate", 1, "1: sums begin at those of `sums`, not at the bias"),
     InstructionField("partial", 1, "1: sums are written to `sums` as 32-bit integers; there is no result"),
+    InstructionField("outside", 8, "value of elements outside of the tile: the input's zero point", signed=True),
     InstructionField("sums", 24, "feature-memory address of 32-bit sums"),
 )
 _POOL = (
@@ -170,7 +180,13 @@ _FORMS = {
     "conv": {"dense": _CONV, "depthwise": _CONV, "transposed": _CONV},
     "pool": {
         "max": (*_POOL, _SHIFT, *_FINISH),
-        "average": (*_POOL, InstructionField("multiplier", 16, "reciprocal of the divisor"), _SHIFT, *_FINISH),
+        "average": (
+            *_POOL,
+            InstructionField("multiplier", 16, "reciprocal of the divisor"),
+            _SHIFT,
+            *_FINISH,
+            _zero("from_zero", "input"),
+        ),
     },
     "misc": {
         "start": (_count("version", 8, "version of the instruction set"),),
@@ -185,6 +201,10 @@ _FORMS = {
             InstructionField("second_left", 4, "bits that the second operand is shifted left"),
             _SHIFT,
             *_FINISH,
+            _zero("from_zero", "first operand"),
+            _zero("second_zero", "second operand"),
+            _factor("multiplier", "first operand"),
+            _factor("second_multiplier", "second operand"),
         ),
         "upsample": (
             *_tile("from", "input tile"),

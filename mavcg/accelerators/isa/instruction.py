@@ -87,6 +87,11 @@ def _check_meaning(instruction: AccelInstruction, location: str) -> None:
         )
     if name == "misc.eltwise" and values["op"] > 5:
         raise MavcgError(f"{location}: {name} op={values['op']}; give 0 to 5")
+    for side, shift in (("multiplier", "left"), ("second_multiplier", "second_left")):
+        if name == "misc.eltwise" and values[side] and values[shift]:
+            raise MavcgError(f"{location}: {name} {side}={values[side]} {shift}={values[shift]}; one of them must be 0")
+    if name == "conv.transposed" and values["outside"]:
+        raise MavcgError(f"{location}: {name} outside={values['outside']}; it must be 0: nothing is outside")
     if name == "conv.depthwise" and values["channels"] != values["out_channels"]:
         wrong = f"channels={values['channels']} out_channels={values['out_channels']}"
         raise MavcgError(f"{location}: {name} {wrong}; a depthwise convolution must have as many channels as its input")

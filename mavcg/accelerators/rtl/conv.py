@@ -90,7 +90,7 @@ def conv_unit(sizes: RtlSizes, port: UnitPort, lanes: ConvLanes) -> Module:
     m.d.comb += [out.step.eq(step.ended & step.ends_group), added.reserve.eq(out.step & v["accumulate"])]
     entries = channel_entries(m, sizes, lanes.entries, *block)
     m.d.comb += entries_ready.eq(entries.ready)
-    totals = _array(m, sizes, depthwise, step, lanes.weights.data)
+    totals = _array(m, sizes, (depthwise, v["outside"]), step, lanes.weights.data)
     left = _channels_left(m, sizes, v, out, begin)
     m.d.comb += added.take.eq(delay(m, "conv_take_sums", out.step & v["accumulate"], _ARRAY))
     _finish(m, sizes, v, _GroupSums(totals, added.sums, entries, left), out, results)
@@ -173,8 +173,12 @@ def _steps(
     return step, (base, begins)
 
 
-def _array(m: Module, sizes: RtlSizes, depthwise: Any, step: _ArrayStep, weights: Any) -> list[list[Any]]:
-    """Return the sums of each row and output channel, _ARRAY cycles after the end of a group's last step."""
+def _array(m: Module, sizes: RtlSizes, given: tuple[Any, Any], step: _ArrayStep, weights: Any) -> list[list[Any]]:
+    """Return the sums of each row and output channel, _ARRAY cycles after the end of a group's last step.
+
+    given: whether the convolution is depthwise, and the value of elements outside of the tile.
+    """
+    depthwise, outside = given
     position = delay(m, "conv_positions", step.position, 1)
     ended, begins_group = (
         delay(m, "conv_sums_end", step.ended, 3),
@@ -183,7 +187,7 @@ def _array(m: Module, sizes: RtlSizes, depthwise: Any, step: _ArrayStep, weights
     totals: list[list[Any]] = []
     for row in range(sizes.rows):
         inside = delay(m, f"conv_inside_{row}", step.inside[row], 1)
-        pixel = [Mux(inside, step.words[row].word_select(i, 8), 0) for i in range(sizes.word)]
+        pixel = [Mux(inside, step.words[row].word_select(i, 8), outside[:8]) for i in range(sizes.word)]
         totals.append([])
         for channel in range(sizes.word):
             weight = [weights.word_select(channel * sizes.word + i, 8) for i in range(sizes.word)]

@@ -18,6 +18,7 @@ _START, _END, _ELTWISE, _UPSAMPLE, _REORGANISE = (
     FORMS[f"misc.{mode}"].mode_number for mode in ("start", "end", "eltwise", "upsample", "reorganise")
 )
 _COPY = 5
+_TOTAL_BITS = 50  # of a product of two operands with multipliers of 16 bits
 _DRAIN = 2  # cycles between the last write and the end, so that a start-up takes what the manual says
 
 
@@ -66,7 +67,9 @@ def _fields(held: Any, sizes: RtlSizes) -> _Fields:
     made = v["reorganise"]["channels"] * v["reorganise"]["factor_rows"] * v["reorganise"]["factor_columns"]
     channels = Mux(mode == _REORGANISE, made[:COUNT_BITS], select("channels", "channels", "channels"))
     size = (select("rows", *["out_rows"] * 2), select("columns", *["out_columns"] * 2), select(*["channels"] * 3))
-    same = {name: select(name, name, name) for name in ("to", "to_row", "to_block", "lo", "hi", "leaky", "slope")}
+    same = {
+        name: select(name, name, name) for name in ("to", "to_row", "to_block", "lo", "hi", "leaky", "slope", "zero")
+    }
     return _Fields(mode, size, channels, tile_fields(same, "to"), select(*["shift"] * 3), finish_of(same), v)
 
 
@@ -136,7 +139,7 @@ def _compute(
     ]
     bytes_out = []
     for i in range(sizes.word):
-        total = Signal(signed(48), name=f"misc_total_{i}")
+        total = Signal(signed(_TOTAL_BITS), name=f"misc_total_{i}")
         a, b = (word.word_select(i, 8).as_signed() for word in (bytes_in.word, second.data))
         m.d.sync += total.eq(Mux(f.mode == _ELTWISE, _combine(v, a, b), a))
         made = requantize(m, f"misc_{i}", sizes, total, f.shift, f.finish)
@@ -152,10 +155,15 @@ def _compute(
 
 
 def _combine(v: Mapping[str, Any], a: Any, b: Any) -> Any:
-    """Return the element-wise operation on two bytes that are shifted left."""
-    x, y = (a << v["left"])[:24].as_signed(), (b << v["second_left"])[:24].as_signed()
+    """Return the element-wise operation on two bytes without their zero points, multiplied or shifted left."""
+    x = _scaled_operand(a - v["from_zero"], v["multiplier"], v["left"])
+    y = _scaled_operand(b - v["second_zero"], v["second_multiplier"], v["second_left"])
     by_op = (x + y, x - y, x * y, Mux(x > y, x, y), Mux(x < y, x, y), x)
     chosen = by_op[-1]
     for number, value in enumerate(by_op[:-1]):
         chosen = Mux(v["op"] == number, value, chosen)
     return chosen
+
+
+def _scaled_operand(element: Any, multiplier: Any, left: Any) -> Any:
+    return (element * Mux(multiplier == 0, Const(1, 16) << left, multiplier))[:25].as_signed()

@@ -103,7 +103,7 @@ def _compute(
     is_max = mode_of(held) == _MAX
     v = fields_of("pool.max", held)
     shift = Mux(is_max, v["shift"], average["shift"])
-    finish = {name: Mux(is_max, v[name], average[name]) for name in ("lo", "hi", "leaky", "slope")}
+    finish = {name: Mux(is_max, v[name], average[name]) for name in ("lo", "hi", "leaky", "slope", "zero")}
     left = Signal(COUNT_BITS, name="pool_channels_left")
     with m.If(begin | (out.step & out.pixel_ends)):
         m.d.sync += left.eq(v["channels"])
@@ -121,7 +121,7 @@ def _compute(
         before = Mux(first, Mux(is_max, -128, 0), total)
         greater = Mux(element > before, element, before)
         with m.If(arrived):
-            m.d.sync += total.eq(Mux(inside, Mux(is_max, greater, before + element), before))
+            m.d.sync += total.eq(Mux(inside, Mux(is_max, greater, before + element - average["from_zero"]), before))
         m.d.sync += scaled.eq(total * Mux(is_max, 1, average["multiplier"]))
         made = requantize(m, f"pool_{i}", sizes, scaled, shift, finish_of(finish))
         used = delay(m, f"pool_used_{i}", left > i, STAGES + 3)

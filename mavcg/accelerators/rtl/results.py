@@ -25,17 +25,18 @@ class Finish:
     hi: Any
     leaky: Any
     slope: Any
+    zero: Any
 
 
 def finish_of(v: Mapping[str, Any]) -> Finish:
-    """Return the fields of an instruction with lo, hi, leaky and slope."""
-    return Finish(v["lo"], v["hi"], v["leaky"], v["slope"])
+    """Return the fields of an instruction with lo, hi, leaky, slope and zero."""
+    return Finish(v["lo"], v["hi"], v["leaky"], v["slope"], v["zero"])
 
 
 def requantize(
     m: Module, name: str, sizes: RtlSizes, total: Any, shift: Any, finish: Finish, multiplier: Any = None
 ) -> Any:
-    """Return the 8-bit result of `total` * 2^-shift, STAGES cycles later.
+    """Return the 8-bit result of `total` * 2^-shift plus the zero point, STAGES cycles later.
 
     total: a signed sum, at most 58 bits with the products of slope and multiplier. shift: signed, at most 8 bits.
     multiplier: 16 bits, 0 for 1; None for 1.
@@ -55,8 +56,9 @@ def requantize(
         m.d.sync += negative.eq((scaled < 0) & (by > 0))
         rounded = Mux(negative, -rounded, rounded)
     result = Signal(signed(8), name=f"{name}_result")
+    placed = rounded + finish.zero
     m.d.sync += result.eq(
-        Mux(rounded < finish.lo, finish.lo, Mux(rounded > finish.hi, finish.hi, rounded[:8].as_signed()))
+        Mux(placed < finish.lo, finish.lo, Mux(placed > finish.hi, finish.hi, placed[:8].as_signed()))
     )
     return result
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mavcg.accelerators.fixed_point import ROUNDINGS
+from mavcg.accelerators.fixed_point import ROUNDINGS, multiplier_of
 from mavcg.accelerators.shapes import check_xgraph, result_shape
 from mavcg.accelerators.target import IsaTarget
-from mavcg.accelerators.xgraph import Parameters, XGraph, XNode
+from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.ops import make_node
 
@@ -173,8 +173,42 @@ def random_network(chance: random.Random, nodes: int = 7) -> XGraph:
     read = {i for n in m.nodes for i in n.inputs}
     outputs = [n.name for n in m.nodes if n.kind != "input" and (n.name not in read or chance.random() < 0.1)]
     graph = XGraph("random", tuple(m.nodes), tuple(outputs), m.parameters)
+    own = random.Random(repr(m.nodes))  # leaves the network as it is without an 8-bit file's scales
+    if own.random() < 0.25:
+        graph = with_file_scales(graph, own)
     check_xgraph(graph)
     return graph
+
+
+def with_file_scales(graph: XGraph, chance: random.Random) -> XGraph:
+    """The network with a scale and a zero point for each tensor, as 8-bit files have them."""
+    keeps = ("max_pool", "upsample", "reorganise", "concat")
+    groups = {node.name: {node.name} for node in graph.nodes}
+    for node in graph.nodes:
+        for name in node.inputs if node.kind in keeps else ():
+            joined = groups[node.name] | groups[name]
+            groups.update(dict.fromkeys(joined, joined))
+    symmetric = {node.inputs[0] for node in graph.nodes if node.kind == "deconv"}
+    formats: dict[str, tuple[float, int]] = {}
+    for node in graph.nodes:
+        zero = 0 if groups[node.name] & symmetric else chance.choice((-128, -128, 127, 0, chance.randrange(-128, 128)))
+        made = chance.choice((0.02, 0.1, 1.0)), zero
+        formats |= {name: made for name in groups[node.name] if name not in formats}
+    nodes = {}
+    for node in graph.nodes:
+        changed = replace(node, radix=0, scale=formats[node.name][0], zero=formats[node.name][1])
+        count = node.channels if node.kind in CONVOLUTIONS else len(node.inputs)
+        factors = [multiplier_of(chance.uniform(0.0005, 1.5)) for _ in range(count)]
+        if node.kind in CONVOLUTIONS:
+            multipliers, shifts = zip(*factors, strict=True)
+            changed = replace(changed, multipliers=multipliers, weight_radix=shifts)
+        elif node.kind == "eltwise":
+            multipliers = tuple(chance.choice((1, factor[0], chance.randrange(1, 1 << 16))) for factor in factors)
+            changed = replace(changed, multipliers=multipliers, weight_radix=(chance.randrange(10, 30),))
+        elif node.kind == "avg_pool":
+            changed = replace(changed, ratio=chance.uniform(0.2, 3))
+        nodes[node.name] = changed
+    return graph.with_nodes(nodes)
 
 
 def with_host_nodes(graph: XGraph, chance: random.Random) -> XGraph:
@@ -186,7 +220,8 @@ def with_host_nodes(graph: XGraph, chance: random.Random) -> XGraph:
         if chance.random() < 0.3:
             name, types = f"{node.name}.sin", dict.fromkeys("xy", TensorType("f32", node.shape))
             hosts[name] = Graph("sin", ("x",), ("y",), (make_node("sin", ("x",), ("y",), name),), types)
-            nodes.append(XNode(name, "host", (node.name,), node.shape, op="sin", radix=node.radix))
+            host = XNode(name, "host", (node.name,), node.shape, op="sin", radix=node.radix)
+            nodes.append(replace(host, scale=node.scale, zero=node.zero))
             now[node.name] = name
             if node.name in outputs:
                 outputs.append(name)

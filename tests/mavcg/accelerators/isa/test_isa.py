@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mavcg.accelerators.image.assembly import instruction_text, parse_instruction
 from mavcg.accelerators.isa.encoding import decode_program, encode, encode_program
-from mavcg.accelerators.isa.forms import BY_NUMBERS, FORMS, UNITS, InstructionForm
+from mavcg.accelerators.isa.forms import BY_NUMBERS, FORMS, UNITS, VERSION, InstructionForm
 from mavcg.accelerators.isa.instruction import AccelInstruction, check_instruction
 from mavcg.errors import MavcgError
 from tests.mavcg.accelerators.isa.manual import form_table, header_table
@@ -29,12 +29,16 @@ def instructions(draw: st.DrawFn) -> AccelInstruction:
     if "lo" in values:
         values["lo"], values["hi"] = sorted((values["lo"], values["hi"]))
     if form.name == "misc.start":
-        values["version"] = 1
+        values["version"] = VERSION
     if form.name == "misc.eltwise":
         values["op"] %= 6
+        for side, shift in (("multiplier", "left"), ("second_multiplier", "second_left")):
+            values[shift] = 0 if values[side] else values[shift]
     if form.name == "misc.upsample":
         values["phase_row"] %= values["factor_rows"]
         values["phase_column"] %= values["factor_columns"]
+    if form.name == "conv.transposed":
+        values["outside"] = 0
     if form.name == "conv.depthwise":
         values |= {"out_channels": values["channels"], "accumulate": 0, "partial": 0}
     others = (1 << len(UNITS)) - 1 & ~(1 << UNITS.index(form.unit))
@@ -101,10 +105,10 @@ def test_the_manual_has_the_fields(form: InstructionForm) -> None:
     [
         ("conv.sparse", "unknown instruction conv.sparse; known: load.map"),
         ("misc.start", "lacks version"),
-        ("misc.start version=2", "version 2 of the instruction set"),
+        ("misc.start version=1", "version 1 of the instruction set"),
         ("misc.start version=one", "'one' is not a number"),
-        ("misc.start version=1 version=1", "each once"),
-        ("misc.start version=1 speed=3", "has no field speed"),
+        ("misc.start version=2 version=2", "each once"),
+        ("misc.start version=2 speed=3", "has no field speed"),
         ("misc.end wait=cpu", "unknown unit 'cpu'"),
         ("misc.end wait=misc", "needs no token of its own"),
         ("misc.end at=1,2", "node,row,column,channel"),
@@ -125,6 +129,8 @@ def test_values_that_contradict_each_other_are_refused() -> None:
         ("conv.depthwise", {"channels": 3, "out_channels": 4}, "as many channels"),
         ("conv.depthwise", {"partial": 1}, "accumulate and partial must be 0"),
         ("misc.eltwise", {"op": 6}, "op=6; give 0 to 5"),
+        ("misc.eltwise", {"second_multiplier": 3, "second_left": 1}, "one of them must be 0"),
+        ("conv.transposed", {"outside": 1}, "nothing is outside"),
     ):
         form = FORMS[name]
         with pytest.raises(MavcgError, match=message):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mavcg.accelerators.image.program import AccelProgram, AccelSegment, StoredTensor
+from mavcg.accelerators.isa.forms import VERSION
 from mavcg.accelerators.isa.instruction import AccelInstruction, instruction
 from mavcg.accelerators.rtl.cosimulation import cosimulate
 from mavcg.accelerators.rtl.sizes import rtl_sizes
@@ -60,15 +61,17 @@ def test_hardware_of_another_target_is_refused() -> None:
     folder = RtlFolder("", "zu2", rtl_sizes(find_target("zu2")))
 
     with pytest.raises(MavcgError, match="is a program for small, and --rtl has hardware of zu2"):
-        cosimulate(handmade(instruction("misc.start", version=1), instruction("misc.end")), folder, 0)
+        cosimulate(handmade(instruction("misc.start", version=VERSION), instruction("misc.end")), folder, 0)
 
 
 def test_instructions_without_hardware_are_refused() -> None:
-    fields = dict.fromkeys(("from", "to", "pad_top", "pad_left", "parameters", "leaky", "slope", "sums"), 0)
+    fields = dict.fromkeys(
+        ("from", "to", "pad_top", "pad_left", "parameters", "leaky", "slope", "zero", "outside", "sums"), 0
+    )
     ones = ("from_row", "from_block", "rows", "columns", "channels", "to_row", "to_block", "out_rows", "out_columns")
     window = ("kernel_rows", "kernel_columns", "stride_rows", "stride_columns", "dilation_rows", "dilation_columns")
     fields |= dict.fromkeys((*ones, *window, "out_channels"), 1) | {"lo": 0, "hi": 1, "accumulate": 0, "partial": 0}
-    program = handmade(instruction("misc.start", version=1), instruction("conv.transposed", **fields))
+    program = handmade(instruction("misc.start", version=VERSION), instruction("conv.transposed", **fields))
 
     with pytest.raises(MavcgError, match=r"instruction 1 is conv\.transposed, which the hardware does not execute"):
         cosimulate(program, RtlFolder("", "small", rtl_sizes(SMALL)), 0)
@@ -105,7 +108,7 @@ def test_loads_are_saved_at_other_distances(rtl: RtlFolder, channels: int) -> No
     load = {f"to{key}": value for key, value in on_chip.items()}
     save = {f"from{key}": value for key, value in on_chip.items()}
     program = handmade(
-        instruction("misc.start", version=1),
+        instruction("misc.start", version=VERSION),
         instruction("load.map", 0, SAVE, ddr=0, ddr_pixel=channels, ddr_row=2 * channels, to=5, **load, **tile),
         instruction("save.map", LOAD, MISC, ddr=100, ddr_pixel=17, ddr_row=50, **save, **{"from": 5}, **tile),
         instruction("misc.end", SAVE),

@@ -43,20 +43,21 @@ def edges() -> Iterator[tuple[int, int, int, int]]:
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_requantized(rounding: str) -> None:
     total, shift = Signal(signed(32)), Signal(signed(8))
-    leaky, slope, lo, hi = Signal(), Signal(9), Signal(signed(8)), Signal(signed(8))
+    leaky, slope, lo, hi, zero = Signal(), Signal(9), Signal(signed(8)), Signal(signed(8)), Signal(signed(8))
     m = Module()
-    result = requantize(m, "r", replace(SIZES, rounding=rounding), total, shift, Finish(lo, hi, leaky, slope))
+    result = requantize(m, "r", replace(SIZES, rounding=rounding), total, shift, Finish(lo, hi, leaky, slope, zero))
     cases = list(edges())
 
     def expected(case: tuple[int, int, int, int]) -> int:
         sums = np.asarray([case[0]], np.int64)
         slopes = case[2] and case[0] < 0
         exact = shift_round(sums * case[3], case[1] + 8, rounding) if slopes else shift_round(sums, case[1], rounding)
-        return int(np.clip(exact, -100, 101)[0])
+        return min(max(int(exact[0]) - 7, -100), 101)
 
     async def steps(ctx: Any) -> None:
         ctx.set(lo, -100)
         ctx.set(hi, 101)
+        ctx.set(zero, -7)
         for index in range(len(cases) + STAGES):
             if index >= STAGES:
                 assert ctx.get(result) == expected(cases[index - STAGES]), cases[index - STAGES]

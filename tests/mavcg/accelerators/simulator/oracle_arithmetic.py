@@ -13,15 +13,15 @@ _EXACT_F32 = 1 << 24
 
 
 def finish(v: Values, sums: Array, shift: Array | int, rounding: str) -> Array:
-    """Shift sums, multiply negative sums by the slope, and saturate to lo..hi. v: the instruction's fields.
+    """Shift sums, multiply negative sums by the slope, add the zero point, and saturate to lo..hi.
 
-    Returns: int8.
+    v: the instruction's fields. Returns: int8.
     """
     shifted = shift_round(sums, shift, rounding)
     if v["leaky"]:
         negative = shift_round(sums * v["slope"], np.asarray(shift) + 8, rounding)
         shifted = np.where(sums < 0, negative, shifted)
-    return np.clip(shifted, v["lo"], v["hi"]).astype(np.int8)
+    return np.asarray(np.clip(shifted + v["zero"], v["lo"], v["hi"]).astype(np.int8))
 
 
 def _window(v: Values, x: Array, outside: int) -> Iterator[tuple[int, int, Array]]:
@@ -69,7 +69,7 @@ def convolution_sums(mode: str, v: Values, x: Array, weights: Array) -> Array:
     kind = np.float32 if terms * 128 * 128 < _EXACT_F32 else np.float64  # sums of either are exact
     x, weights = x.astype(kind), weights.astype(kind)
     total = np.zeros((v["out_rows"], v["out_columns"], v["out_channels"]), kind)
-    window = _transposed_window(v, x) if mode == "transposed" else _window(v, x, 0)
+    window = _transposed_window(v, x) if mode == "transposed" else _window(v, x, v["outside"])
     for row, column, seen in window:
         tap = weights[:, row, column, :]
         total += seen * tap[:, 0] if mode == "depthwise" else np.matmul(seen, tap.T)
@@ -95,7 +95,7 @@ def pool(mode: str, v: Values, x: Array, rounding: str) -> Array:
             np.maximum(greatest, seen, out=greatest)
         return finish(v, greatest.astype(np.int64), v["shift"], rounding)
     total = np.zeros((v["out_rows"], v["out_columns"], v["channels"]), np.int64)
-    for _, _, seen in _window(v, x, 0):
+    for _, _, seen in _window(v, x.astype(np.int64) - v["from_zero"], 0):
         total += seen
     return finish(v, total * v["multiplier"], v["shift"], rounding)
 
@@ -112,7 +112,10 @@ _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
 
 def eltwise(v: Values, first: Array, second: Array, rounding: str) -> Array:
     """Combine two tiles element by element."""
-    a, b = first.astype(np.int64) << v["left"], second.astype(np.int64) << v["second_left"]
+    a, b = (
+        (x.astype(np.int64) - v[f"{name}_zero"]) * (v[f"{prefix}multiplier"] or 1) << v[f"{prefix}left"]
+        for x, name, prefix in ((first, "from", ""), (second, "second", "second_"))
+    )
     return finish(v, _ELTWISE[ELTWISE[v["op"]]](a, b), v["shift"], rounding)
 
 

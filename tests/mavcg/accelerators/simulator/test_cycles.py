@@ -20,15 +20,15 @@ SLOW = replace(ZU2, ddr_gb_per_s=0.33, ddr_latency_cycles=0)
 CONV = (
     "conv.dense from=0 from_row=57 from_block=600 rows=10 columns=56 channels=64 to=9000 to_row=56 to_block=448 "
     "out_rows=8 out_columns=56 out_channels=128 kernel_rows=3 kernel_columns=3 stride_rows=1 stride_columns=1 "
-    "dilation_rows=1 dilation_columns=1 pad_top=0 pad_left=1 parameters=0 lo=-128 hi=127 leaky=0 slope=0 accumulate=0 "
-    "partial=0 sums=0"
+    "dilation_rows=1 dilation_columns=1 pad_top=0 pad_left=1 parameters=0 lo=-128 hi=127 leaky=0 slope=0 zero=0 "
+    "outside=0 accumulate=0 partial=0 sums=0"
 )
 MAP = "ddr=0 ddr_pixel=16 ddr_row=160 rows=10 columns=10 channels=16"
 LOAD, SAVE = f"load.map {MAP} to=0 to_row=10 to_block=100", f"save.map {MAP} from=500 from_row=10 from_block=100"
 POOL = (
     "from=0 from_row=10 from_block=100 rows=10 columns=10 channels=16 to=300 to_row=10 to_block=100 out_rows=10 "
     "out_columns=10 kernel_rows=3 kernel_columns=3 stride_rows=1 stride_columns=1 dilation_rows=1 dilation_columns=1 "
-    "pad_top=1 pad_left=1 shift=0 lo=-128 hi=127 leaky=0 slope=0"
+    "pad_top=1 pad_left=1 shift=0 lo=-128 hi=127 leaky=0 slope=0 zero=0"
 )
 
 
