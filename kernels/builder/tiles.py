@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import const, index_value, repeat
-from mavcg.kernels.builder.nest_loops import minimum
+from mavcg.kernels.builder.nest_loops import maximum, minimum
 from mavcg.kernels.builder.run_numbers import Number, fixed_number
 
 Value: TypeAlias = ir.Value
@@ -95,6 +95,7 @@ ROWS_OF_TABLE = 32
 # on a core that starts two multiply-adds in a cycle and ends them after four.
 SHORT_TILE = 4
 TILE_COST = 1  # of a tile's beginning and end, in rows
+MOST_JOINED = 2  # tiles that are cut together with a rest: with SHORT_TILE, 13 rows are 5 + 4 + 4 in place of 6 + 4 + 3
 
 
 def tail_widths(most: int) -> tuple[int, ...]:
@@ -121,14 +122,15 @@ def tiles_cost(tiles: Iterable[int], short: int = SHORT_TILE) -> int:
     return sum(max(rows, short) + TILE_COST for rows in tiles)
 
 
-def joined_rows(most: int, short: int = SHORT_TILE) -> int:
-    """Return the largest rest of rows that is cut together with the last tile of `most` rows; 0: none is."""
-    joined = 0
-    while joined + 1 < min(most, ROWS_OF_TABLE - most):
-        alone = tiles_cost((most, *tail_tiles(joined + 1, most, short)), short)
-        if tiles_cost(tail_tiles(most + joined + 1, most, short), short) >= alone:
+def joined_tiles(rest: int, most: int, short: int = SHORT_TILE) -> int:
+    """Return how many of the last tiles of `most` rows are best cut together with a rest: as many as each of them pays,
+    at most MOST_JOINED."""
+    joined, rows = 0, rest + most
+    while rest and joined < MOST_JOINED and rows < ROWS_OF_TABLE:
+        alone = tiles_cost((most, *tail_tiles(rows - most, most, short)), short)
+        if tiles_cost(tail_tiles(rows, most, short), short) >= alone:
             break
-        joined += 1
+        joined, rows = joined + 1, rows + most
     return joined
 
 
@@ -142,16 +144,17 @@ def row_tiles(
 ) -> None:
     """Emit tile(first row, rows) for all rows from begin to end: tiles of `most` rows, then the best narrower ones.
 
-    A small rest and the last tile of `most` rows before it are cut evenly. short: as SHORT_TILE.
+    A small rest and the last tiles of `most` rows before it are cut evenly. short: as SHORT_TILE.
     """
     rest = b.urem(b.sub(end, begin), const(most), name="rest")
-    middle, joined = b.sub(end, rest), joined_rows(most, short)
-    if joined:
-        whole = b.icmp_signed(">", middle, begin)
-        small = b.icmp_unsigned("<", b.sub(rest, const(1)), const(joined))
-        middle = b.sub(middle, b.select(b.and_(whole, small), const(most), const(0)), name="tiles_end")
+    middle, joined = b.sub(end, rest), [joined_tiles(rows, most, short) for rows in range(most)]
+    if any(joined):
+        counts = ir.Constant(ir.IntType(64), sum(number << COUNT_BITS * rows for rows, number in enumerate(joined)))
+        number = b.and_(b.lshr(counts, b.mul(rest, const(COUNT_BITS))), const((1 << COUNT_BITS) - 1))
+        middle = maximum(b, b.sub(middle, b.mul(number, const(most))), begin)
+        middle.name = "tiles_end"
     repeat(b, begin, middle, lambda row: tile(row, most), "tile", most)
-    lengths = range(most + joined + 1 if joined else most)
+    lengths = range(max(rows + number * most for rows, number in enumerate(joined)) + 1)
     table = ir.IntType(COUNT_BITS * max(ROWS_OF_TABLE, most))
     place = b.mul(b.sub(end, middle), const(COUNT_BITS))
     place = b.zext(place, table) if table.width > 64 else place

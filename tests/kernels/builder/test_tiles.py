@@ -6,7 +6,7 @@ import pytest
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I64, KERNEL_TYPE, address, operand, scale_index
-from mavcg.kernels.builder.tiles import joined_rows, row_tiles, tail_tiles, tail_widths, tiles_cost
+from mavcg.kernels.builder.tiles import joined_tiles, row_tiles, tail_tiles, tail_widths, tiles_cost
 from mavcg.kernels.gemm.register_tile import choose, shared_cycles, short_tile
 from mavcg.profiles.load import cores_for
 from mavcg.runtime.kernel_call import KernelCall
@@ -27,9 +27,8 @@ def binary_tiles(rows: int, most: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("short", [1, 2, 4, 8])
 @pytest.mark.parametrize("most", [*range(1, 31)])
 def test_a_rest_is_cut_into_the_tiles_of_least_time(most: int, short: int) -> None:
-    joined = joined_rows(most, short)
     for rest in range(most):
-        for rows in (rest, most + rest) if 0 < rest <= joined else (rest,):
+        for rows in range(rest, rest + most * joined_tiles(rest, most, short) + 1, most):
             tiles = tail_tiles(rows, most, short)
             assert max(map(tiles.count, tiles), default=0) <= 3  # the table has two bits for each
             assert sum(tiles) == rows and set(tiles) <= set(tail_widths(most))
@@ -37,12 +36,11 @@ def test_a_rest_is_cut_into_the_tiles_of_least_time(most: int, short: int) -> No
 
 
 def test_few_rows_behind_a_wide_tile_are_cut_with_it() -> None:
-    """A tile of one row takes as long as one of four: 7 rows are 8 rows of time in place of 10."""
-    assert tail_tiles(7, 6) == (4, 3) and joined_rows(6) >= 1
-    assert tail_tiles(9, 6) == (5, 4)
-    assert (
-        tail_tiles(5, 4, 2) == (3, 2) and joined_rows(4, 2) == 1 and joined_rows(4) == 0
-    )  # four vectors: half of that
+    """A tile of one row takes as long as one of four: 7 rows are 8 rows of time in place of 10, 13 are 13."""
+    assert tail_tiles(7, 6) == (4, 3) and tail_tiles(13, 6) == (5, 4, 4) and joined_tiles(1, 6) == 2
+    assert tail_tiles(9, 6) == (5, 4) and joined_tiles(3, 6) == 1
+    # Of four vectors a tile of one row takes as long as one of two.
+    assert tail_tiles(5, 4, 2) == (3, 2) and joined_tiles(1, 4, 2) == 1 and joined_tiles(1, 4) == 0
 
 
 @pytest.mark.parametrize(("core", "target"), [("znver3", "x86_64-linux-gnu"), ("cortex-a76", "aarch64-linux-gnu")])
@@ -55,7 +53,7 @@ def test_a_run_of_any_length_takes_about_the_cycles_of_the_tiles_for_its_length(
     most, short = usual.widths.mr, short_tile(machine, usual.vectors)
     for pixels in range(3, 65):
         rest = pixels % most
-        joined = pixels > most and 0 < rest <= joined_rows(most, short)
+        joined = min(pixels // most, joined_tiles(rest, most, short))
         tiles = [most] * (pixels // most - joined) + [*tail_tiles(rest + most * joined, most, short)]
         cycles = sum(shared_cycles(machine, rows, usual.vectors, 256) for rows in tiles) * vectors / usual.vectors
         own = choose(machine, pixels, vectors, 256, panel)
