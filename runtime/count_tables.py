@@ -5,7 +5,7 @@ program from these, once for each change, and compares every axis of the inputs 
 numbers of counts. `add_counts` in the tables is generated: the counts of graph/counts.py as C.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from mavcg.errors import MavcgError
@@ -25,6 +25,7 @@ def counts_of(program: Program) -> tuple[Count, ...]:
         (step.row_count for step in program.steps),
         (loop.trip_count for loop in program.loops),
         (operand.count for step in program.steps for operand in step.operands),
+        (count for step in program.steps for operand in step.operands for _, count in operand.stride_counts),
     )
     return tuple(dict.fromkeys(count for count in used if count is not None))
 
@@ -48,6 +49,8 @@ def check_counts(program: Program) -> None:
         for operand in step.operands:
             if operand.count is not None:
                 _check_count(operand.count, None, f"step '{step.name}'", program, True)
+            for number, count in operand.stride_counts:
+                _check_count(count, abs(dict(operand.strides)[number]), f"step '{step.name}'", program, nothing)
     for loop in program.loops:
         if loop.trip_count is not None:
             _check_count(loop.trip_count, loop.trips, f"loop {loop.number}", program, False)
@@ -66,8 +69,11 @@ def _check_count(count: Count, planned: int | None, where: str, program: Program
         raise MavcgError(f"{where}: {text_of(count)} is {least} to {most}; a run counts 1 to {_MOST_COUNT}")
 
 
-def count_tables_text(program: Program) -> str:
-    """Return the tables of a program with bounded dimensions; "" without them."""
+def count_tables_text(program: Program, moving: Sequence[Count | None]) -> str:
+    """Return the tables of a program with bounded dimensions; "" without them.
+
+    moving: the counts of the strides of moving_table, in bytes; None for one that is the same in all runs.
+    """
     dimensions, counts = program.dimensions, counts_of(program)
     if not dimensions:
         return ""
@@ -78,6 +84,7 @@ def count_tables_text(program: Program) -> str:
     )
     of_steps = (_FIXED if step.row_count is None else number[step.row_count] for step in program.steps)
     of_loops = (_FIXED if loop.trip_count is None else number[loop.trip_count] for loop in program.loops)
+    of_strides = (_FIXED if count is None else number[count] for count in moving)
     return (
         static_array(
             "const mavcg_dimension dimension_table[]",
@@ -90,6 +97,7 @@ def count_tables_text(program: Program) -> str:
         + f"static inline void add_counts(const int64_t *length, uint32_t *count) {{\n{computed}}}\n"
         + _numbers("step_counts", of_steps)
         + _numbers("loop_counts", of_loops)
+        + _numbers("moving_counts", of_strides)
         + "".join(
             _numbers(f"{which}_counts", (number.get(axis, _FIXED) for t in tensors for axis in t.axes or t.type.shape))
             for which, tensors in (("inputs", program.inputs), ("outputs", program.outputs))

@@ -79,7 +79,7 @@ def tables_text(
     check_program(program)
     kernels = kernels_of(program)
     runs, operands = run_lines(program, {kernel: i for i, kernel in enumerate(kernels)})
-    loops, moving = loop_lines(program, runs, operands)
+    loops, moving, moving_counts = loop_lines(program, runs, operands)
     weight_lines, weights_of = speed_rows(program, core_set)
     sizes = {
         "PHASES": len(runs),
@@ -108,7 +108,7 @@ def tables_text(
             _tensors("outputs", program.outputs),
             _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
             static_array("const struct engine_state state_table[]", map(_state, program.states)),
-            count_tables_text(program),
+            count_tables_text(program, moving_counts),
             _counted_tables(program),
             _steps(program),
             static_array(

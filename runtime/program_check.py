@@ -71,6 +71,8 @@ def _in_base(operand: OperandAddress, program: Program, loops: Sequence[ProgramL
     trips = {loop.number: loop.trips for loop in loops}
     if len(dict(operand.strides)) != len(operand.strides) or any(loop not in trips for loop, _ in operand.strides):
         return False
+    if any(loop not in dict(operand.strides) for loop, _ in operand.stride_counts):
+        return False
     moves = [stride * (trips[loop] - 1) for loop, stride in operand.strides]
     first, last = (operand.offset + sum(move for move in moves if move * sign > 0) for sign in (-1, 1))
     return 0 <= first and last < end

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from mavcg.graph.counts import Count
 from mavcg.runtime.c_arrays import static_array
 from mavcg.runtime.core_speeds import stage_plan
 from mavcg.runtime.coreset import CoreSet
@@ -83,25 +84,29 @@ def run_lines(
 
 def loop_lines(
     program: Program, runs: Sequence[tuple[int, tuple[int, ...]]], operands: list[OperandAddress]
-) -> tuple[list[str], list[str]]:
-    """Return the lines of loop_table and moving_table. Conditions are added to the operands."""
-    loops, moving = list[str](), list[str]()
+) -> tuple[list[str], list[str], list[Count | None]]:
+    """Return the lines of loop_table and moving_table, and the counts of the latter's strides, None for a fixed one.
+
+    Conditions are added to the operands.
+    """
+    loops, moving, counts = list[str](), list[str](), list[Count | None]()
     for loop in program.loops:
         first = len(moving)
         numbers = {  # steps of a loop may share their lists of operands
-            fields[-1] + i: stride
+            fields[-1] + i: (stride, dict(operand.stride_counts).get(number))
             for step, fields in runs[loop.begin : loop.end]
             for i, operand in enumerate(program.steps[step].operands)
             for number, stride in operand.strides
             if number == loop.number
         }
         after = sum(other.begin < loop.end for other in program.loops)  # the first loop that is not in this one
-        moving += [f"{{{number}, {stride}}}," for number, stride in numbers.items()]
+        moving += [f"{{{number}, {stride}}}," for number, (stride, _) in numbers.items()]
+        counts += [count for _, count in numbers.values()]
         condition = _NO_CONDITION if loop.condition is None else len(operands)
         if loop.condition is not None:
             operands.append(loop.condition)
         loops.append(f"{{{loop.begin}, {loop.end}, {loop.trips}, {condition}, {first}, {len(moving)}, {after}}},")
-    return loops, moving
+    return loops, moving, counts
 
 
 def _ring_of(operand: OperandAddress, program: Program) -> RingBuffer | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mavcg.graph import Graph, Node
+from mavcg.graph.counts import Count
 from mavcg.graph.layout import dense_strides
 from mavcg.memory.loop_storage import span_of
 from mavcg.ops.loops import OUTSIDE, LoopRange
@@ -14,13 +15,16 @@ from mavcg.specs.kernel import View
 class Location:
     """Location of a tensor: `offset` elements from the start of the buffer of `root`, with the strides of `view`.
 
-    advance: (number of a loop, elements that the tensor moves by in each iteration of it).
+    advance: (number of a loop, elements that the tensor moves by in each iteration of it). advance_counts: (number of
+    such a loop, how many elements that are in a run, up or down), where they follow from its lengths; advance has those
+    of the longest ones.
     """
 
     root: str
     offset: int
     view: View
     advance: tuple[tuple[int, int], ...] = ()
+    advance_counts: tuple[tuple[int, Count], ...] = ()
 
 
 @dataclass(frozen=True)

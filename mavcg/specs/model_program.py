@@ -21,7 +21,8 @@ class OperandAddress:
     number `count` in a run) or "counted" (64 bits, a length that the run decides). offset: from the base, in bytes.
     index: number of the input, output or counted word; of a state the copy that is meant, ONLY_COPY, READ_COPY or
     WRITTEN_COPY. strides: (number of a loop around the step, bytes that the address advances by in each iteration of
-    it).
+    it). stride_counts: (number of such a loop, how many bytes that are in a run, up or down), where they follow from
+    its lengths; `strides` has those of the longest.
     """
 
     base: str
@@ -29,6 +30,7 @@ class OperandAddress:
     index: int = 0
     strides: tuple[tuple[int, int], ...] = ()
     count: Count | None = None
+    stride_counts: tuple[tuple[int, Count], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class ProgramLoop:
 
     trips: number of iterations. condition: a bool that is read before each iteration and ends the loop if it is false;
     None: all iterations are run. number: by which operands name the loop. trip_count: number of iterations of a run,
-    where it follows from the lengths of bounded dimensions; trips is that of the longest ones. An operand that moves
-    down then begins at the last iteration's place of the longest lengths, less the iterations that a run lacks.
+    where it follows from the lengths of bounded dimensions; trips is that of the longest ones. The offset of an operand
+    that moves down is its first one at the longest lengths; its last one is the same at all lengths.
     """
 
     begin: int

@@ -55,8 +55,8 @@ static const uint32_t NO_CONDITION = 0xFFFFFFFF;
 /* A loop: phases begin to end - 1 are run `trips` times, one after the other, but only as long as the byte at operand
  * number `condition` is not 0, which is read before each iteration. After an iteration the operands that moving_table
  * lists from first_moving to end_moving - 1 advance by their strides, in bytes; after the loop they are where they were
- * before it. The loops in it follow, up to number `after` - 1. trips: at the longest
- * lengths of bounded dimensions (engine_shape.h). */
+ * before it. The loops in it follow, up to number `after` - 1. trips, strides: at the longest lengths of bounded
+ * dimensions (engine_counts.h). */
 struct engine_loop {
     uint32_t begin, end, trips, condition, first_moving, end_moving, after;
 };

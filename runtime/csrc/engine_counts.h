@@ -1,4 +1,4 @@
-/* The counts of a context: rows of its steps and iterations of its loops, at its lengths. */
+/* The counts of a context: rows of its steps, iterations and strides of its loops, at its lengths. */
 #ifndef MAVCG_ENGINE_COUNTS_H
 #define MAVCG_ENGINE_COUNTS_H
 
@@ -27,6 +27,18 @@ static inline uint32_t loop_trips(const struct mavcg_context *context, uint32_t 
     (void)context;
 #endif
     return loop_table[loop].trips;
+}
+
+/* Return the stride of a line of moving_table, in bytes. */
+static inline int64_t moving_stride(const struct mavcg_context *context, uint32_t line) {
+    const int64_t longest = moving_table[line].stride;
+#if DIMENSIONS
+    const int32_t number = moving_counts[line];
+    if (number >= 0) return longest < 0 ? -(int64_t)context->counts[number] : (int64_t)context->counts[number];
+#else
+    (void)context;
+#endif
+    return longest;
 }
 
 #endif

@@ -69,13 +69,23 @@ static int run_phases(struct mavcg_context *context, uint32_t begin, uint32_t en
     return MAVCG_OK;
 }
 
-/* Advance the operands that move up by this number of iterations, and those that move down. No thread holds rows of the
- * loop's phases meanwhile. */
-static void move_operands(struct mavcg_context *context, const struct engine_loop *loop, int64_t up, int64_t down) {
+/* Advance the operands that move by this number of iterations. No thread holds rows of the loop's phases meanwhile. */
+static void move_operands(struct mavcg_context *context, const struct engine_loop *loop, int64_t iterations) {
     for (uint32_t i = loop->first_moving; i < loop->end_moving; i++) {
         void **operand = &context->operands[moving_table[i].operand];
-        int64_t stride = moving_table[i].stride;
-        *operand = (char *)*operand + stride * (stride > 0 ? up : down);
+        *operand = (char *)*operand + moving_stride(context, i) * iterations;
+    }
+}
+
+/* Operands that move down are where the last of loop->trips iterations at the longest lengths is the first row: bring
+ * them to where the last of `trips` iterations is it, or back if direction is -1. */
+static void begin_at_last(struct mavcg_context *context, const struct engine_loop *loop, uint32_t trips,
+                          int64_t direction) {
+    for (uint32_t i = loop->first_moving; i < loop->end_moving; i++) {
+        void **operand = &context->operands[moving_table[i].operand];
+        int64_t longest = moving_table[i].stride, stride = moving_stride(context, i);
+        if (longest < 0)
+            *operand = (char *)*operand + direction * (longest * (loop->trips - 1) - stride * ((int64_t)trips - 1));
     }
 }
 
@@ -102,16 +112,15 @@ static int run_loop(struct mavcg_context *context, uint32_t number, double *step
     const struct engine_loop *loop = &loop_table[number];
     int status = MAVCG_OK;
     uint32_t trips = loop_trips(context, number);
-    /* Operands that move down are where the last of loop->trips iterations is the first row: begin at that of `trips`. */
-    int64_t lacking = (int64_t)loop->trips - trips;
-    if (lacking) move_operands(context, loop, 0, lacking);
+    begin_at_last(context, loop, trips, 1);
     uint32_t iteration = 0; /* the one at which the operands are */
     for (uint32_t ran = 0; !status && ran < trips && goes_on(context, loop); ran++) {
-        if (ran != iteration) move_operands(context, loop, 1, 1);
+        if (ran != iteration) move_operands(context, loop, 1);
         iteration = ran;
         status = run_body(context, loop->begin, loop->end, number + 1, loop->after, step_ns);
     }
-    move_operands(context, loop, -(int64_t)iteration, -(int64_t)iteration - lacking);
+    move_operands(context, loop, -(int64_t)iteration);
+    begin_at_last(context, loop, trips, -1);
     return status;
 }
 

@@ -24,6 +24,7 @@ from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import is_symbolic
+from mavcg.memory.locations import Location
 from mavcg.ops.loops import LoopRange
 from mavcg.specs.kernel import Packing
 from mavcg.specs.model_program import Program
@@ -55,7 +56,8 @@ def lower_any_length(graphs: Sequence[Graph], sampled: SampledGraphs, packing: P
     specs = dict.fromkeys(step.spec for step in steps)
     trips = _with_trips(lowered, sampled)
     loops = tuple(trips.get(loop, loop) for loop in most.storage.loops)
-    return replace(most, steps=steps, specs=tuple(specs), storage=replace(most.storage, loops=loops))
+    storage = replace(most.storage, loops=loops, locations=_with_advance(most.storage.locations, views))
+    return replace(most, steps=steps, specs=tuple(specs), storage=storage)
 
 
 def count_lengths(program: Program, sampled: SampledGraphs) -> Program:
@@ -121,6 +123,15 @@ def _with_trips(graphs: Sequence[LoweredGraph], sampled: SampledGraphs) -> Mappi
             raise step_refusal(most.steps[begin], sampled.dimensions, "it is in another loop at other lengths")
         counted[loop] = replace(loop, trip_count=count if is_symbolic(count) else None)
     return counted
+
+
+def _with_advance(locations: Mapping[str, Location], views: Mapping[str, RunView]) -> Mapping[str, Location]:
+    """Return the locations with what tensors advance by in loops, where that follows from the lengths."""
+    counted = {
+        name: tuple((loop, count) for loop, _, count in view.advance if is_symbolic(count))
+        for name, view in views.items()
+    }
+    return {name: replace(at, advance_counts=counted.get(name, ())) for name, at in locations.items()}
 
 
 def _if_counted(axes: AxisCounts) -> AxisCounts:

@@ -26,7 +26,6 @@ from mavcg.specs.kernel import Array, KernelSpec, Operand
 from mavcg.specs.packed_constant import PackedConstant
 
 _INSIDE = "it has it inside of its rows of work, not as the outermost dimension"
-_ELSEWHERE = "its constants change, or where its tensors lie in their buffers"
 
 
 @dataclass(frozen=True)
@@ -172,9 +171,7 @@ def check_operands(
         for x, y in zip(*operands, strict=False)
     )
     if not same:
-        moved = any(_advance(x.tensor, most) != _advance(x.tensor, other) for x in a.operands if x.tensor)
-        reason = "the steps of its loop lie as far apart as it is long" if moved else _ELSEWHERE
-        raise step_refusal(a, dimensions, reason)
+        raise step_refusal(a, dimensions, "its constants change, or where its tensors lie in their buffers")
 
 
 def _as_read(step: LoweredStep, other: LoweredStep) -> Sequence[Operand]:
@@ -207,14 +204,8 @@ def _place(tensor: str, lowered: LoweredGraph) -> tuple[str, int, tuple[tuple[in
     location = lowered.storage.locations[tensor]
     trips = {loop.number: loop.trips for loop in lowered.storage.loops}
     down = sum(elements * (trips[loop] - 1) for loop, elements in location.advance if elements < 0)
-    return location.root, location.offset + down, _advance(tensor, lowered)
-
-
-def _advance(tensor: str, lowered: LoweredGraph) -> tuple[tuple[int, int], ...]:
-    """Return by how many elements a tensor advances in each loop around it of several iterations."""
-    location = lowered.storage.locations.get(tensor)
-    trips = {loop.number: loop.trips for loop in lowered.storage.loops}
-    return tuple((loop, by) for loop, by in location.advance if trips[loop] > 1) if location else ()
+    advance = tuple((loop, elements) for loop, elements in location.advance if trips[loop] > 1)
+    return location.root, location.offset + down, advance
 
 
 def _same_constant(

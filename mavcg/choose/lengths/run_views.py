@@ -13,18 +13,23 @@ from mavcg.choose.lengths.samples import AxisCounts, Lengths
 from mavcg.choose.lengths.window_pads import PADS, ImagePads
 from mavcg.graph import DTYPES, Node
 from mavcg.graph.counts import Count, product_of, sum_of, value_at
-from mavcg.memory.locations import Location, Storage
+from mavcg.memory.locations import Storage
 
 
 @dataclass(frozen=True)
 class RunView:
-    """A tensor's place in the buffer of `root`, as memory/locations.Location with counts, in elements of item_bytes."""
+    """A tensor's place in the buffer of `root`, as memory/locations.Location with counts, in elements of item_bytes.
+
+    advance: (number of a loop, 1 or -1, elements that the tensor moves up or down by in each iteration of it); its
+    offset is the first of its places.
+    """
 
     root: str
     item_bytes: int
     shape: AxisCounts
     strides: AxisCounts
     offset: Count = 0
+    advance: tuple[tuple[int, int, Count], ...] = ()
 
 
 def run_views(
@@ -41,8 +46,7 @@ def run_views(
     found: dict[str, RunView] = {}
     for name in storages[0].locations:
         view = _view(name, storages[0], axes, found, pads)
-        places = [storage.locations.get(name) for storage in storages]
-        if view is not None and all(_is_at(view, *at) for at in zip(places, samples, strict=True)):
+        if view is not None and all(_is_at(view, name, *at) for at in zip(storages, samples, strict=True)):
             found[name] = view
     return found
 
@@ -84,17 +88,20 @@ def _view(
     known: Mapping[str, RunView],
     pads: Mapping[str, ImagePads],
 ) -> RunView | None:
-    """Return a tensor's place; None if a loop moves it, or the lengths of its axes are not known."""
+    """Return a tensor's place; None if the lengths of its axes are not known."""
     if name in known:
         return known[name]
     shape, within = axes.get(name), storage.inside.get(name)
-    if shape is None or (within is not None and within.row):
+    if shape is None:
         return None
     if within is None:
         return RunView(name, DTYPES[storage.graph.types[name].dtype].itemsize, shape, _dense(shape))
     around = _view(within.container, storage, axes, known, pads)
     if around is None:
         return None
+    if within.row:
+        advance = (*around.advance, (within.loop, within.row, product_of(*shape)))
+        return replace(around, shape=shape, strides=_dense(shape), advance=advance)
     if within.step is None:
         return replace(around, shape=shape, strides=_dense(shape))
     padded = pads.get(within.container)
@@ -108,11 +115,17 @@ def _dense(shape: AxisCounts) -> AxisCounts:
     return tuple(product_of(*shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _is_at(view: RunView, location: Location | None, lengths: Lengths) -> bool:
-    """Return True if a tensor lies there at some lengths; the stride of an axis of length 1 has no meaning."""
-    if location is None or location.root != view.root or location.advance:
+def _is_at(view: RunView, name: str, storage: Storage, lengths: Lengths) -> bool:
+    """Return True if a tensor lies there at some lengths; the stride of an axis of length 1 has no meaning, nor has the
+    advance in a single iteration."""
+    location = storage.locations.get(name)
+    if location is None or location.root != view.root:
         return False
+    trips = {loop.number: loop.trips for loop in storage.loops}
+    advance = [(loop, sign * value_at(count, lengths)) for loop, sign, count in view.advance]
+    first = location.offset + sum(elements * (trips[loop] - 1) for loop, elements in advance if elements < 0)
+    moves = [[(loop, elements) for loop, elements in each if trips[loop] > 1] for each in (advance, location.advance)]
     shape = tuple(value_at(count, lengths) for count in view.shape)
     strides = (value_at(count, lengths) for count in view.strides)
     same = all(n == 1 or a == b for n, a, b in zip(shape, strides, location.view.strides, strict=True))
-    return shape == location.view.shape and same and value_at(view.offset, lengths) == location.offset
+    return shape == location.view.shape and same and value_at(view.offset, lengths) == first and moves[0] == moves[1]

@@ -107,7 +107,7 @@ def _held_address(address: OperandAddress, states: tuple[ProgramState, ...]) -> 
         number = state.input if reads else state.output
         if number == address.index:
             copy = ONLY_COPY if state.in_place else READ_COPY if reads else WRITTEN_COPY
-            return OperandAddress("state", state.offset + address.offset, copy, address.strides)
+            return replace(address, base="state", offset=state.offset + address.offset, index=copy)
         before += number < address.index
     return replace(address, index=address.index - before)
 

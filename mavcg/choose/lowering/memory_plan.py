@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.graph import DTYPES
+from mavcg.graph.counts import product_of
 from mavcg.memory.arena import ALIGNMENT, Arena, Lifetime, align_size, place_buffers, share_beginnings
 from mavcg.memory.locations import lifetimes_of
 from mavcg.specs.kernel import Array, Operand
@@ -146,11 +147,14 @@ def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int
     item_bytes = DTYPES[graph.types[tensor].dtype].itemsize
     offset += location.offset * item_bytes
     strides = tuple((loop, elements * item_bytes) for loop, elements in location.advance)
+    counts = tuple((loop, product_of(item_bytes, elements)) for loop, elements in location.advance_counts)
     if location.root in graph.inputs:
-        return OperandAddress("input", offset, graph.inputs.index(location.root), strides)
-    if location.root in graph.outputs:
-        return OperandAddress("output", offset, graph.outputs.index(location.root), strides)
-    return OperandAddress("arena", arena.offsets[location.root] + offset, strides=strides)
+        address = OperandAddress("input", offset, graph.inputs.index(location.root))
+    elif location.root in graph.outputs:
+        address = OperandAddress("output", offset, graph.outputs.index(location.root))
+    else:
+        address = OperandAddress("arena", arena.offsets[location.root] + offset)
+    return replace(address, strides=strides, stride_counts=counts)
 
 
 def buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:

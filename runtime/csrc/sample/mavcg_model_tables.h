@@ -91,6 +91,9 @@ static const int32_t step_counts[] = {
 static const int32_t loop_counts[] = {
     -1,
 };
+static const int32_t moving_counts[] = {
+    -1,
+};
 static const int32_t inputs_counts[] = {
     0,
     -1,

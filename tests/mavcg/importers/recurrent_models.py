@@ -11,19 +11,22 @@ STEPS, BATCH, WIDTH, HIDDEN = 5, 2, 3, 4
 
 
 def model(path: Path, op: str, steps: int = STEPS, states: bool = False, bias: bool = True, **attributes: Any) -> Any:
-    """A model of one operator with seeded weights. Returns its inputs. states: initial values are inputs."""
-    rng = np.random.default_rng(7)
+    """A model of one operator with seeded weights. Returns its inputs. states: initial values are inputs.
+
+    attributes: of the operator; also batch: number of sequences, and peepholes.
+    """
+    rng, batch = np.random.default_rng(7), attributes.pop("batch", BATCH)
     number = 2 if attributes.get("direction") == "bidirectional" else 1
     gates = GATES[op] * HIDDEN
     batch_first = attributes.get("layout", 0)
-    arrays = {"X": rng.standard_normal((BATCH, steps, WIDTH) if batch_first else (steps, BATCH, WIDTH))}
+    arrays = {"X": rng.standard_normal((batch, steps, WIDTH) if batch_first else (steps, batch, WIDTH))}
     weights = {"W": rng.standard_normal((number, gates, WIDTH)), "R": rng.standard_normal((number, gates, HIDDEN))}
     names = ["X", "W", "R"]
     if bias:
         weights["B"] = rng.standard_normal((number, 2 * gates))
     names += ["B" if bias else "", ""]
     if states:
-        shape = (BATCH, number, HIDDEN) if batch_first else (number, BATCH, HIDDEN)
+        shape = (batch, number, HIDDEN) if batch_first else (number, batch, HIDDEN)
         arrays["h"] = rng.standard_normal(shape)
         names += ["h"]
         if op == "LSTM":

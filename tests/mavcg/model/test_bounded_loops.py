@@ -11,8 +11,6 @@ import pytest
 import mavcg as package
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.model.request import ModelOptions, make_model_request
-from mavcg.model.stages import plan_model
 from tests.mavcg.cli.in_process import build_in
 from tests.mavcg.importers.recurrent_models import GATES, model, with_lengths
 
@@ -180,17 +178,3 @@ def test_a_loop_over_the_rows_of_an_input(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     rng = np.random.default_rng(2)
     agrees(tmp_path, {n: rng.standard_normal(s).astype(np.float32) for n, s in (("x", (MOST, 3)), ("h0", (3,)))}, ["x"])
-
-
-def test_a_number_of_sequences_is_refused(tmp_path: Path) -> None:
-    """A time step's data lie as many elements after those of the one before as there are sequences."""
-    path = tmp_path / "m.onnx"
-    x = recurrent(path, "GRU")["X"]
-    made = onnx.load(path)
-    made.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
-    onnx.save(made, path)
-    options = ModelOptions(cores=("generic",), shapes=(f"X=9x1..4x{x.shape[2]}",), jobs=1, bounded=True)
-    request = make_model_request(path, str(tmp_path / "libm.so"), options)[0]
-    reason = "the steps of its loop lie as far apart as it is long; give a list of lengths"
-    with pytest.raises(MavcgError, match=reason):
-        plan_model(request, "m", lambda message: None)
