@@ -6,13 +6,14 @@ Activations of several lines come in pairs of lines (spec.py), of which products
 """
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from mavcg.kernels.block_weights.packing import UNIT_BYTES, BlockFormat
 from mavcg.kernels.block_weights.spec import PAIR_TERMS
-from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, call_intrinsic, intrinsic, number
+from mavcg.kernels.builder.emit import I8, I16, I32, Values, address, call_intrinsic, number
 from mavcg.kernels.builder.lanes import broadcast_lane, shuffle, splat
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
 from mavcg.kernels.int8.micro_kernel import MADD, MADDUBS
@@ -38,14 +39,22 @@ class IntegerTerms:
     """Emitter of exact sums for `lines` lines of activations and `vectors` vectors of channels.
 
     Accumulators are [row][column]: a line by a vector of channels; or, of products of matrices, a pair of lines by half
-    a vector, as [channel, line] with two of each.
+    a vector, as [channel, line] with two of each. unpacked: True if the factors of a panel's units lie in memory as
+    `unpack` writes them.
     """
 
     def __init__(
-        self, b: ir.IRBuilder, form: ProductForm, weights: BlockFormat, lines: int, vectors: int, paired: bool
+        self,
+        b: ir.IRBuilder,
+        form: ProductForm,
+        weights: BlockFormat,
+        lines: int,
+        vectors: int,
+        paired: bool,
+        unpacked: bool = False,
     ) -> None:
         self.b, self.form, self.kind, self.lanes, self.weights = b, form, form.kind, form.lanes, weights
-        self.lines, self.vectors, self.paired = lines, vectors, paired
+        self.lines, self.vectors, self.paired, self.unpacked = lines, vectors, paired, unpacked
         self.split = weights.bits < 8 or form.kind == "maddubs"  # bytes into parts, of which sums of 16 bits hold 32
         self.signed = not self.split and form.kind in ("sdot", "mull")  # numbers of 8 bits as i8, less 128
 
@@ -53,6 +62,21 @@ class IntegerTerms:
     def middle(self) -> int:
         """The difference of a number from the factor that is multiplied in its place."""
         return 128 if self.signed else 0
+
+    @property
+    def accumulates(self) -> bool:
+        """True if products, of four terms and more, are added to a total as they are."""
+        return self.kind in ("sdot", "vnni") or self.form.matrix
+
+    @property
+    def parts(self) -> int:
+        """Vectors of factors that a vector of units becomes."""
+        return 8 // min(self.weights.bits, 4) if self.split else 1
+
+    @property
+    def term_bytes(self) -> int:
+        """Bytes of a term of all channels of a panel, packed or unpacked."""
+        return self.weights.panel * UNIT_BYTES * (self.parts if self.unpacked else 1) // self.weights.unit_terms
 
     @property
     def columns(self) -> int:
@@ -63,6 +87,13 @@ class IntegerTerms:
     def accumulators(self) -> int:
         """Accumulators of all lines."""
         return (-(-self.lines // 2) if self.form.matrix else self.lines) * self.columns
+
+    @property
+    def chains(self) -> int:
+        """Partial sums of a total in a chunk."""
+        in_16_bits = self.kind == "maddubs" or (self.kind == "mull" and not self.signed)
+        of_halves = self.weights.bits == 8 or (not in_16_bits and self.accumulators < FEWEST_CHAINS)
+        return 1 + (self.split and of_halves)
 
     def of_lines(self, numbers: Value, typ: ir.Type) -> list[Value]:
         """Return a number of each line, which lie one after the other, as vectors by which its row is multiplied."""
@@ -94,8 +125,8 @@ class IntegerTerms:
                 vectors.append(shuffle(self.b, accumulators[first], accumulators[first + 1], lanes))
         return vectors
 
-    def add(self, totals: Values, panel: Value, places: Sequence[Value], terms: int) -> Values:
-        """Return totals plus the products of a chunk.
+    def add(self, totals: Sequence[Value | None], panel: Value, places: Sequence[Value], terms: int) -> Values:
+        """Return totals, None: 0, plus the products of a chunk.
 
         panel: its first unit. places: its activations, of each line or pair. terms: of the chunk, whole units, and a
         multiple of 8.
@@ -104,8 +135,7 @@ class IntegerTerms:
         x = _Activations(b, places, terms, self.lanes, self.kind in ("sdot", "mull"), self.paired)
         if self.form.matrix:
             return self._add_matrices(totals, panel, x, terms)
-        in_16_bits = self.kind == "maddubs" or (self.kind == "mull" and not self.signed)
-        several = self.split and (form.bits == 8 or (not in_16_bits and len(totals) < FEWEST_CHAINS))
+        several = self.chains > 1
         of_unit = form.unit_terms // GROUP
 
         def groups() -> Iterator[_Group]:
@@ -122,16 +152,19 @@ class IntegerTerms:
             lambda group: group[1],
             lambda total, group, numbers, *_: self.add_products(total, numbers, group),
         )
-        # Products of four terms are added to a total as they are; those of other kinds begin anew, without a sum.
-        start = totals if self.kind in ("sdot", "vnni") else (None,) * len(totals)
+        # Products of other kinds begin anew, without a sum.
+        start = totals if self.accumulates else (None,) * len(totals)
         parts = products.terms(groups(), (*start, *(None,) * (several * len(totals))))
         return tuple(self._total(total, parts[i :: len(totals)]) for i, total in enumerate(totals))
 
     def numbers(self, panel: Value, unit: int, v: int) -> list[Value]:
         """Return the bytes of a vector's units as factors: parts of bytes, or whole ones."""
-        b = self.b
+        b, typ = self.b, ir.VectorType(I8, self.lanes * UNIT_BYTES)
+        if self.unpacked:
+            places = [self._unpacked_place(panel, unit, v, part) for part in range(self.parts)]
+            return [b.load(place, name="factors", align=UNIT_BYTES * self.lanes, typ=typ) for place in places]
         place = address(b, panel, (unit * self.weights.panel + v * self.lanes) * UNIT_BYTES)
-        units = b.load(place, name="w", align=1, typ=ir.VectorType(I8, self.lanes * UNIT_BYTES))
+        units = b.load(place, name="w", align=1, typ=typ)
         if self.split:
             bits = min(self.weights.bits, 4)
             parts = [b.and_(units, number(units, (1 << bits) - 1))]
@@ -141,9 +174,24 @@ class IntegerTerms:
             return parts
         return [b.xor(units, number(units, self.middle))] if self.signed else [units]
 
-    def _add_matrices(self, totals: Values, panel: Value, x: "_Activations", terms: int) -> Values:
+    def unpack(self, panel: Value, to: Value, terms: int) -> None:
+        """Emit the stores of the factors of a panel's `terms` terms, for an emitter of unpacked ones.
+
+        to: aligned to a vector.
+        """
+        for unit in range(terms // self.weights.unit_terms):
+            for v in range(self.vectors):
+                for part, factors in enumerate(self.numbers(panel, unit, v)):
+                    self.b.store(factors, self._unpacked_place(to, unit, v, part), align=UNIT_BYTES * self.lanes)
+
+    def _unpacked_place(self, panel: Value, unit: int, v: int, part: int) -> Value:
+        """Return the address of a part of a vector of unpacked units."""
+        vector = (unit * self.parts + part) * self.vectors + v
+        return address(self.b, panel, vector * self.lanes * UNIT_BYTES)
+
+    def _add_matrices(self, totals: Sequence[Value | None], panel: Value, x: "_Activations", terms: int) -> Values:
         """Return totals plus a chunk's products of two channels' and two lines' eight terms."""
-        b, name = self.b, f"llvm.aarch64.neon.{self.kind}.v4i32.v16i8"
+        b, name, of_sums = self.b, f"llvm.aarch64.neon.{self.kind}.v4i32.v16i8", ir.VectorType(I32, self.lanes)
         of_unit = self.weights.unit_terms // GROUP
 
         def halves(eight: int) -> Iterator[Value]:
@@ -161,7 +209,9 @@ class IntegerTerms:
             SumTile(len(x.places), self.columns, holds_left=True),
             lambda eight: ((pair, eight) for pair in range(len(x.places))),  # loaded where they are multiplied
             halves,
-            lambda total, pair, channels, *_: call_intrinsic(b, name, total.type, total, channels, x.pair(*pair)),
+            lambda total, pair, channels, *_: call_intrinsic(
+                b, name, of_sums, total or _zero(of_sums), channels, x.pair(*pair)
+            ),
         )
         return products.terms(range(terms // PAIR_TERMS), totals)
 
@@ -178,7 +228,7 @@ class IntegerTerms:
                 b, f"llvm.x86.{MADDUBS[self.lanes]}", ir.VectorType(I16, 2 * self.lanes), numbers, x
             )
             # Saturating, though no sum is too large: of plain additions LLVM makes a tree, which needs more registers.
-            return product if total is None else intrinsic(b, "sadd.sat", [total, product])
+            return product if total is None else b.add(total, product)
         else:
             wide = ir.VectorType(I16, 4 * self.lanes)
             product = b.mul(b.sext(numbers, wide), b.sext(x, wide))
@@ -186,23 +236,26 @@ class IntegerTerms:
                 product = self._add_neighbours(product, widen=True)
         return product if total is None else b.add(total, product)
 
-    def _total(self, total: Value, parts: Sequence[Value]) -> Value:
-        """Return a total plus a chunk's partial sums, of both halves of bytes if there are two.
+    def _total(self, total: Value | None, parts: Sequence[Value]) -> Value:
+        """Return a total, None: 0, plus a chunk's partial sums, of both halves of bytes if there are two.
 
         Sums that begin at the total have it.
         """
         b = self.b
-        if self.kind in ("sdot", "vnni"):
+        if self.accumulates:
             return parts[0] if len(parts) == 1 else b.add(*parts)
         if self.kind == "maddubs":
             factors = (1, 16)[: len(parts)]  # the upper half of a byte of 8 bits counts 16 times
             name, of_sums = f"llvm.x86.{MADD[self.lanes]}", ir.VectorType(I32, self.lanes)
-            for part, factor in zip(parts, factors, strict=True):
-                total = b.add(total, call_intrinsic(b, name, of_sums, part, number(part, factor)))
-            return total
-        if self.signed:
-            return b.add(total, self._add_neighbours(parts[0]))
-        return b.add(total, self._add_neighbours(self._add_neighbours(parts[0]), widen=True))
+            sums = [
+                call_intrinsic(b, name, of_sums, part, number(part, factor))
+                for part, factor in zip(parts, factors, strict=True)
+            ]
+        elif self.signed:
+            sums = [self._add_neighbours(parts[0])]
+        else:
+            sums = [self._add_neighbours(self._add_neighbours(parts[0]), widen=True)]
+        return reduce(b.add, sums if total is None else [total, *sums])
 
     def _add_neighbours(self, x: Value, widen: bool = False) -> Value:
         """Return sums of neighbouring lanes. widen: from 16 to 32 bits before they are added."""

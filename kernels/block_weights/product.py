@@ -12,9 +12,9 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.block_weights.activations import emit_quantized_blocks
+from mavcg.kernels.block_weights.block_sums import BlockActivations, BlockSums, PanelOperands
 from mavcg.kernels.block_weights.float_terms import FloatLines, PanelWeights, add_float_block
-from mavcg.kernels.block_weights.integer_terms import CHUNK_TERMS, IntegerTerms, product_form
-from mavcg.kernels.block_weights.packing import UNIT_BYTES
+from mavcg.kernels.block_weights.integer_terms import IntegerTerms, product_form
 from mavcg.kernels.block_weights.spec import (
     END_BYTES,
     BlockProduct,
@@ -23,7 +23,7 @@ from mavcg.kernels.block_weights.spec import (
     least_tile_lines,
     lower_block_matmul,
 )
-from mavcg.kernels.block_weights.tile_lines import TileLines, TilePanel
+from mavcg.kernels.block_weights.tile_lines import TileLines
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -31,12 +31,10 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     finish_rows,
-    fma,
     for_range,
     kernel_function,
     length_times,
     note_tile,
-    number,
     operands,
     repeat,
     scale_index,
@@ -110,49 +108,55 @@ class _Panel:
             *(["bias"] if spec.bias else []),
         ]
         self.operands = dict(zip(names, operands(b, *names), strict=True))
-        self.lines = length_times(b, len(names), spec.per_index) if spec.per_index else None
+        self.lines = length_times(b, len(names), spec.per_index) if spec.per_index else const(spec.x.count)
         self.tiles = TileLines(b, spec, machine) if spec.tiled and machine.int8_tiles else None
-        lines = const(spec.x.count) if self.lines is None else self.lines
-        self.many_lines = b.icmp_signed(">=", lines, const(least_tile_lines(self.form))) if self.tiles else const(0)
+        least = const(least_tile_lines(self.form))
+        self.many_lines = b.icmp_signed(">=", self.lines, least) if self.tiles else const(0)
 
     def emit(self, panel: Value) -> None:
         """Emit tiles of as many lines as registers hold, and one of the others."""
         b, spec, most = self.b, self.spec, self.most_lines
         weights = address(b, self.operands["weights"], scale_index(b, panel, spec.panel_bytes))
         if self.tiles is not None:
-            lines = const(spec.x.count) if self.lines is None else self.lines
-            self.free_lines(panel, weights, lines, self.tile_lines(self.tiles, panel, weights, lines))
-            return
-        if self.lines is not None:
-            self.free_lines(panel, weights, self.lines, const(0))
-            return
-        whole = spec.x.count // most * most
-        if whole:
-            repeat(b, 0, whole, lambda first: self.tile(panel, weights, first, most), "lines", most)
-        if spec.x.count > whole:
-            self.tile(panel, weights, const(whole), spec.x.count - whole)
+            self.free_lines(panel, weights, self.tile_lines(self.tiles, panel, weights), most)
+        elif spec.per_index:
+            self.free_lines(panel, weights, const(0), most)
+        else:
+            whole = spec.x.count // most * most
+            if whole:
+                repeat(b, 0, whole, lambda first: self.tile(panel, weights, first, most), "lines", most)
+            if spec.x.count > whole:
+                self.tile(panel, weights, const(whole), spec.x.count - whole)
 
-    def tile_lines(self, tiles: TileLines, panel: Value, weights: Value, lines: Value) -> Value:
-        """Emit tiles of TILE_ROWS lines, the last of which may have fewer; return the lines that they compute."""
+    def of_panel(self, panel: Value, weights: Value) -> PanelOperands:
+        """Return the operands of a panel of quantised activations."""
         b = self.b
+        (out,) = self.outs(scale_index(b, panel, self.form.panel), const(0), 1)
+        return PanelOperands(self.operands["numbers"], self.operands["ends"], weights, out, b.function.args[3])
+
+    def store_lines(self, panel: Value) -> Callable[[Value, Values], None]:
+        """Return the emitter of the stores of a panel's lines: (first line, their vectors)."""
+
+        def store(first: Value, sums: Values) -> None:
+            channel = scale_index(self.b, panel, self.form.panel)
+            self.store(panel, channel, self.outs(channel, first, len(sums) // self.vectors), sums)
+
+        return store
+
+    def tile_lines(self, tiles: TileLines, panel: Value, weights: Value) -> Value:
+        """Emit tiles of TILE_ROWS lines, the last of which may have fewer; return the lines that they compute."""
+        b, lines = self.b, self.lines
         rest = b.urem(lines, const(TILE_ROWS), name="rest")
         few = b.icmp_signed("<", rest, const(least_tile_lines(self.form)))
         end = b.sub(lines, b.select(few, rest, const(0)), name="tiles_end")
 
-        def store(first: Value, sums: Values) -> None:
-            channel = scale_index(b, panel, self.form.panel)
-            self.store(panel, channel, self.outs(channel, first, len(sums)), sums)
-
         with b.if_then(self.many_lines):
-            (out,) = self.outs(scale_index(b, panel, self.form.panel), const(0), 1)
-            of_panel = TilePanel(self.operands["numbers"], self.operands["ends"], weights, out, b.function.args[3])
-            tiles.emit(of_panel, end, store)
+            tiles.emit(self.of_panel(panel, weights), end, self.store_lines(panel))
         return end
 
-    def free_lines(self, panel: Value, weights: Value, lines: Value, done: Value) -> None:
-        """Emit tiles of as many of a run's lines from `done` on as registers hold, then one of each smaller power of
-        two."""
-        b, count = self.b, self.most_lines
+    def free_lines(self, panel: Value, weights: Value, done: Value, count: int) -> None:
+        """Emit tiles of `count` of a run's lines from `done` on, then one of each smaller power of two."""
+        b, lines = self.b, self.lines
         while count:
             end = b.sub(lines, b.urem(b.sub(lines, done), const(count)), name="lines_end")
             repeat(b, done, end, lambda first, count=count: self.tile(panel, weights, first, count), "lines", count)  # type: ignore[misc]
@@ -203,7 +207,7 @@ class _Panel:
 
     def add_integers(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
         """Return the accumulators plus a block of quantised activations."""
-        b, spec, form, of_terms = self.b, self.spec, self.form, self.terms_of(tile)
+        b, spec, form = self.b, self.spec, self.form
         together, tiles = 1 + self.paired, spec.x.count // self.most_lines
         if spec.by_blocks and tiles > 1 and tile.count == self.most_lines:
             self.weights.prefetch(weights, spec.panel_bytes, b.udiv(tile.first, const(tile.count)), tiles)
@@ -213,37 +217,9 @@ class _Panel:
         here = address(b, tile.lines, scale_index(b, index, of_block))
         lines = [address(b, here, i * self.line_bytes) for i in range(0, tile.count, together)]
         end = address(b, tile.ends, scale_index(b, index, spec.x.count * END_BYTES))
-        sums = of_terms.of_lines(address(b, end, spec.x.count * F32_BYTES), I32)
-        chunk = CHUNK_TERMS if terms % CHUNK_TERMS == 0 else max(8, form.unit_terms)
-        columns, zero = of_terms.columns, ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        # Without zero points the sums of activations come times the middle of the numbers' range, negative.
-        starts = [zero if form.zeros or of_terms.middle else total for total in sums]
-        totals: Values = tuple(start for start in starts for _ in range(columns))
-
-        def add_chunk(first: Value, totals: Values) -> Values:
-            units = address(b, weights, scale_index(b, first, form.panel * UNIT_BYTES // form.unit_terms))
-            places = [address(b, line, scale_index(b, first, together)) for line in lines]
-            return of_terms.add(totals, units, places, chunk)
-
-        if terms == chunk:
-            totals = add_chunk(const(0), totals)
-        else:
-            totals = for_range(b, const(0), const(terms), chunk, totals, add_chunk, "chunk")
-        scales = of_terms.of_lines(end, F32)
-        w_scales = [part for v in range(self.vectors) for part in of_terms.of_channels(self.weights.scale(weights, v))]
-        if form.zeros:
-            zeros = [
-                b.sub(self.weights.zero_points(weights, v), number(zero, of_terms.middle)) for v in range(self.vectors)
-            ]
-            shares = [part for x in zeros for part in of_terms.of_channels(x)]
-            totals = tuple(
-                b.sub(total, b.mul(shares[i % columns], sums[i // columns])) for i, total in enumerate(totals)
-            )
-        results = []
-        for i, total in enumerate(totals):
-            scale = b.fmul(w_scales[i % columns], scales[i // columns])
-            results.append(fma(b, b.sitofp(total, scale.type), scale, acc[i]))
-        return tuple(results)
+        x = BlockActivations(lines, end, address(b, end, spec.x.count * F32_BYTES))
+        sums = BlockSums(b, self.terms_of(tile), self.weights)
+        return sums.add(weights, x, terms, lambda: sums.scales(weights), lambda i: acc[i])
 
     def add_floats(self, tile: _Tile, index: Value, weights: Value, terms: int, acc: Values) -> Values:
         """Return the sums plus those of a block of f32 activations, of which there are `terms`."""

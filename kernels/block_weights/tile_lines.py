@@ -8,11 +8,11 @@ begin, so that neither waits for the other.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.block_weights.block_sums import PanelOperands
 from mavcg.kernels.block_weights.float_terms import PanelWeights
 from mavcg.kernels.block_weights.integer_terms import IntegerTerms, product_form
 from mavcg.kernels.block_weights.spec import END_BYTES, BlockProduct, block_pitch, tile_form
@@ -55,18 +55,6 @@ NUMBERS, WEIGHTS = 4, 6
 _LANES = ir.VectorType(I32, TILE_LANES)
 
 
-@dataclass(frozen=True)
-class TilePanel:
-    """A panel's operands. ends: of QuantizedBlocks. weights: the panel's first block. out: of the first line, at the
-    panel's first channel. unpacked: scratch."""
-
-    numbers: Value
-    ends: Value
-    weights: Value
-    out: Value
-    unpacked: Value
-
-
 class TileLines:
     """Emitter of the sums of a panel for tiles of lines; made where a kernel begins, of which it reserves memory."""
 
@@ -91,7 +79,7 @@ class TileLines:
         weights = dict.fromkeys(range(WEIGHTS, WEIGHTS + ROOMS), TileShape(self.row_terms // GROUP, ROW_BYTES))
         configure_tiles(self.b, sums | numbers | weights)
 
-    def emit(self, panel: TilePanel, end: Value, store: Callable[[Value, Values], None]) -> None:
+    def emit(self, panel: PanelOperands, end: Value, store: Callable[[Value, Values], None]) -> None:
         """Emit the lines from 0 to `end` by tiles, and store(first line, vectors of f32) for the lines of each."""
         b = self.b
         note_tile(b, TILE_ROWS, 1)
@@ -117,14 +105,14 @@ class TileLines:
             with b.if_then(b.icmp_signed(">", rest, const(0))):
                 last_tile(whole, rest)
 
-    def unpack(self, panel: TilePanel) -> None:
+    def unpack(self, panel: PanelOperands) -> None:
         """Emit the loop that writes a panel's numbers, as rows of tiles, and its scales to scratch."""
         b, form = self.b, self.spec.weights
         groups = form.unit_terms // GROUP
 
         def block(index: Value) -> None:
             packed = address(b, panel.weights, scale_index(b, index, form.block_bytes))
-            to = address(b, panel.unpacked, scale_index(b, index, self.block_bytes))
+            to = address(b, panel.scratch, scale_index(b, index, self.block_bytes))
             zeros = self.zeros(packed)
             for unit in range(form.units):
                 for part, numbers in enumerate(self.terms.numbers(packed, unit, 0)):
@@ -143,13 +131,13 @@ class TileLines:
         loaded = b.load(place, name="zeros", align=1, typ=ir.VectorType(I8, TILE_LANES))
         return shuffle(b, loaded, loaded, [channel for channel in range(TILE_LANES) for _ in range(GROUP)])
 
-    def scale_place(self, panel: TilePanel, index: Value) -> Value:
+    def scale_place(self, panel: PanelOperands, index: Value) -> Value:
         """Return the address of a block's scales of the weights in scratch."""
         return address(
-            self.b, panel.unpacked, self.b.add(const(self.spec.unpacked_bytes), scale_index(self.b, index, ROW_BYTES))
+            self.b, panel.scratch, self.b.add(const(self.spec.unpacked_bytes), scale_index(self.b, index, ROW_BYTES))
         )
 
-    def sums(self, panel: TilePanel, first: Value, used: Value | None) -> Values:
+    def sums(self, panel: PanelOperands, first: Value, used: Value | None) -> Values:
         """Emit the loop over blocks; return the sums of a tile's lines, of which `used` count; None: all.
 
         The pipeline is at the tile's first block before, and after it at that of the tile behind, if blocks are even.
@@ -187,7 +175,7 @@ class TileLines:
         acc = for_range(b, const(0), const(whole), ROOMS, start, several, "block")
         return add(const(whole), 0, acc) if blocks > whole else acc
 
-    def prefetch_out(self, panel: TilePanel, first: Value, index: Value) -> None:
+    def prefetch_out(self, panel: PanelOperands, first: Value, index: Value) -> None:
         """Emit a block's part of the prefetches of what a tile stores at its end: a cache line of each of its lines.
 
         Lines are often a multiple of 4 KiB apart, in the same set of a cache, so that none stays from panel to panel.
@@ -199,18 +187,18 @@ class TileLines:
             offset = scale_index(b, b.add(first, row), out.pitch * F32_BYTES)
             prefetch_line(b, b.gep(panel.out, [offset], name="out_ahead", source_etype=I8), write=True)
 
-    def begin(self, panel: TilePanel, first: Value) -> None:
+    def begin(self, panel: PanelOperands, first: Value) -> None:
         """Emit the products of the first two blocks of a tile, and the store of the first one's sums."""
         for room in range(min(ROOMS, self.spec.blocks)):
             self.products(panel, first, const(room), room)
         self.store(0)
 
-    def products(self, panel: TilePanel, first: Value, index: Value, room: int) -> None:
+    def products(self, panel: PanelOperands, first: Value, index: Value, room: int) -> None:
         """Emit the exact sums of a block in a tile register."""
         b, form = self.b, self.spec.weights
         lines = address(b, panel.numbers, scale_index(b, index, block_pitch(self.spec.x, form.block)))
         lines = address(b, lines, scale_index(b, first, form.block))
-        rows = address(b, panel.unpacked, scale_index(b, index, self.block_bytes))
+        rows = address(b, panel.scratch, scale_index(b, index, self.block_bytes))
         clear_tile(b, room)
         for at in range(0, form.block, self.row_terms):
             load_tile(b, WEIGHTS + room, address(b, rows, at * form.panel), ROW_BYTES)
@@ -221,7 +209,7 @@ class TileLines:
         """Emit the store of a tile of exact sums, as rows of lines."""
         store_tile(self.b, room, address(self.b, self.exact, room * TILE_BYTES), ROW_BYTES)
 
-    def ends(self, panel: TilePanel, first: Value, index: Value) -> Value:
+    def ends(self, panel: PanelOperands, first: Value, index: Value) -> Value:
         """Return the address of the scale of a tile's first line in a block."""
         b = self.b
         end = address(b, panel.ends, scale_index(b, index, self.spec.x.count * END_BYTES))
@@ -237,7 +225,7 @@ class TileLines:
         b.store(scales, place, align=ROW_BYTES)
         return place
 
-    def add(self, panel: TilePanel, index: Value, ends: Value, scales: Value, room: int, acc: Values) -> Values:
+    def add(self, panel: PanelOperands, index: Value, ends: Value, scales: Value, room: int, acc: Values) -> Values:
         """Return the sums plus those of a block, whose exact sums are stored. scales: address of those of the lines."""
         b = self.b
         w_scale = b.load(self.scale_place(panel, index), name="w_scale", align=ROW_BYTES, typ=acc[0].type)
@@ -255,7 +243,7 @@ class TileLines:
             new.append(fma(b, b.sitofp(total, scale.type), scale, before))
         return tuple(new)
 
-    def share(self, panel: TilePanel, index: Value) -> Value:
+    def share(self, panel: PanelOperands, index: Value) -> Value:
         """Return the zero points of a block less what was subtracted from its numbers."""
         b, form = self.b, self.spec.weights
         packed = address(b, panel.weights, scale_index(b, index, form.block_bytes))

@@ -33,6 +33,8 @@ KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-lo
 # free registers: 3x3 filters over 3 channels spill and take 1.5 times as long on a Zen 4. Cores with AVX-512 reorder
 # instructions themselves. With 16 registers the scheduler's order is faster, but for specs with `keeps_order`.
 UNSCHEDULED_FLAGS = ("-mllvm", "-enable-misched=false")
+# Of sums of 16 bits LLVM's machine combiner makes trees, whose products wait in registers.
+UNCOMBINED_FLAGS = ("-mllvm", "-x86-machine-combiner=false")
 # Time limit of a loop's schedule: a network has a hundred loops, most of which reach their best schedule in this time.
 HEURISTIC_SECONDS = 0.4
 AVX2_BYTES = 32  # of a vector
@@ -48,10 +50,10 @@ OBJECT_NAME = "kernels.o"  # file name under which every module is compiled, as 
 def kernel_flags(machine: Machine, specs: Sequence[KernelSpec] = ()) -> tuple[str, ...]:
     """Return the compiler's flags for a core's kernels. specs: those of the module, of which all keep their order, or
     none."""
-    avx2 = machine.arch == "x86_64" and machine.vector_bytes == AVX2_BYTES
-    ordered = avx2 and any(spec.keeps_order for spec in specs)
-    unscheduled = ordered or machine.vector_bytes == AVX512_BYTES
-    return (*KERNEL_FLAGS, *UNSCHEDULED_FLAGS) if unscheduled else KERNEL_FLAGS
+    ordered = machine.arch == "x86_64" and any(spec.keeps_order for spec in specs)
+    unscheduled = machine.vector_bytes == AVX512_BYTES or (ordered and machine.vector_bytes == AVX2_BYTES)
+    uncombined = ordered and not machine.dot_product
+    return (*KERNEL_FLAGS, *UNSCHEDULED_FLAGS * unscheduled, *UNCOMBINED_FLAGS * uncombined)
 
 
 def version_symbol(kernel: str, label: str) -> str:
