@@ -51,6 +51,11 @@ class BlockFormat:
         return self.panel * self.units * UNIT_BYTES
 
     @property
+    def factor_bytes(self) -> int:
+        """Most bytes of the numbers of a block of a panel, unpacked: those of 8 bits may be two halves."""
+        return self.panel * self.block * (2 if self.bits == 8 else 1)
+
+    @property
     def scale_bytes(self) -> int:
         """Bytes of a scale."""
         return 2 if self.scale == "f16" else 4

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.block_weights.activations import emit_quantized_blocks
+from mavcg.kernels.block_weights.block_lines import BlockLines
 from mavcg.kernels.block_weights.block_sums import BlockActivations, BlockSums, PanelOperands
 from mavcg.kernels.block_weights.float_terms import FloatLines, PanelWeights, add_float_block
 from mavcg.kernels.block_weights.integer_terms import IntegerTerms, product_form
@@ -45,6 +46,7 @@ from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
+FULL_REGISTERS = 32  # which hold the sums of a tile of lines over all blocks beside those of a block
 
 
 def tile_lines(machine: Machine, product: ProductForm, quantize: bool) -> int:
@@ -110,8 +112,10 @@ class _Panel:
         self.operands = dict(zip(names, operands(b, *names), strict=True))
         self.lines = length_times(b, len(names), spec.per_index) if spec.per_index else const(spec.x.count)
         self.tiles = TileLines(b, spec, machine) if spec.tiled and machine.int8_tiles else None
-        least = const(least_tile_lines(self.form))
-        self.many_lines = b.icmp_signed(">=", self.lines, least) if self.tiles else const(0)
+        few_registers = spec.blocked and machine.vector_registers < FULL_REGISTERS
+        self.block_lines = BlockLines(b, spec, self.product) if few_registers and not self.tiles else None
+        least = least_tile_lines(self.form) if self.tiles else self.most_lines
+        self.many_lines = b.icmp_signed(">=", self.lines, const(least)) if self.tiles or few_registers else const(0)
 
     def emit(self, panel: Value) -> None:
         """Emit tiles of as many lines as registers hold, and one of the others."""
@@ -119,8 +123,16 @@ class _Panel:
         weights = address(b, self.operands["weights"], scale_index(b, panel, spec.panel_bytes))
         if self.tiles is not None:
             self.free_lines(panel, weights, self.tile_lines(self.tiles, panel, weights), most)
+        elif spec.per_index and self.block_lines is not None:
+            with b.if_else(self.many_lines) as (many, few):
+                with many:
+                    self.emit_blocks(self.block_lines, panel, weights)
+                with few:
+                    self.free_lines(panel, weights, const(0), most // 2)
         elif spec.per_index:
             self.free_lines(panel, weights, const(0), most)
+        elif self.block_lines is not None and spec.x.count >= most:
+            self.emit_blocks(self.block_lines, panel, weights)
         else:
             whole = spec.x.count // most * most
             if whole:
@@ -142,6 +154,11 @@ class _Panel:
             self.store(panel, channel, self.outs(channel, first, len(sums) // self.vectors), sums)
 
         return store
+
+    def emit_blocks(self, block_lines: BlockLines, panel: Value, weights: Value) -> None:
+        """Emit all lines block by block."""
+        lines = self.lines if self.spec.per_index else self.spec.x.count
+        block_lines.emit(self.of_panel(panel, weights), lines, self.store_lines(panel))
 
     def tile_lines(self, tiles: TileLines, panel: Value, weights: Value) -> Value:
         """Emit tiles of TILE_ROWS lines, the last of which may have fewer; return the lines that they compute."""

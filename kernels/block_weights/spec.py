@@ -30,6 +30,7 @@ ROW_TERMS = 1024  # activations that a row of work quantises
 TERM_WORK = 16
 DOT_LINES = 8  # of a register tile of dot products
 ENDING_CYCLES = 1.5  # of a conversion, a product of scales and an fma of a block's sum, two of which start in a cycle
+LINES_TOGETHER = 64  # lines whose sums over all blocks wait in scratch, as with 16 channels' in level 1
 END_BYTES = 8  # of a block's scale, f32, and sum of numbers, i32
 ALIGNMENT = 64  # of the parts of a workspace, in bytes
 
@@ -114,8 +115,8 @@ class BlockProduct(KernelSpec):
     x, out: lines of f32; of quantised activations x has their count and length alone. per_index: lines for each index
     of the bounded dimension, whose length an operand gives; 0: their number is fixed. by_blocks: of QuantizedBlocks.
     in_tiles: True if a core that has tiles computes many lines in them. A row of work is a panel of output channels, of
-    all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?, length?. Scratch, for tiles: a
-    panel's numbers, i8, and scales, f32.
+    all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?, length?. Scratch, by the core:
+    for tiles a panel's numbers, i8, and scales, f32; else lines' sums, f32, and a block's numbers, i8.
     """
 
     x: Lines
@@ -166,8 +167,15 @@ class BlockProduct(KernelSpec):
         return self.blocks * self.weights.block * self.weights.panel
 
     @property
+    def lines_bytes(self) -> int:
+        """Bytes of a panel's sums of the lines that are computed together."""
+        return min(self.x.count, LINES_TOGETHER) * self.weights.panel * F32_BYTES
+
+    @property
     def scratch_bytes(self) -> int:
-        return self.unpacked_bytes + self.blocks * self.weights.panel * F32_BYTES if self.tiled else 0
+        by_lines = self.lines_bytes + self.weights.factor_bytes if self.blocked else 0
+        of_tiles = self.unpacked_bytes + self.blocks * self.weights.panel * F32_BYTES if self.tiled else 0
+        return max(by_lines, of_tiles)
 
     @property
     def rows(self) -> int:

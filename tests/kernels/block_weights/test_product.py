@@ -55,6 +55,8 @@ CASES = [
     (1, 90, 24, 2, 48, False, False, True),
     (3, 67, 19, 2, 16, "f32", True, False),
     (1, 64, 17, 4, 32, "f32", False, False),
+    (70, 66, 19, 4, 32, False, True, True),
+    (7, 130, 16, 4, 64, True, False, True),
 ]
 
 
@@ -100,7 +102,7 @@ def assert_close(computed: np.ndarray, graph: Graph, inputs: list[Any]) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=[pytest.mark.long] if i in (4, 7, 9, 10, 12, 14) else [])
+        pytest.param(case, marks=[pytest.mark.long] if i in (4, 7, 9, 10, 12, 14, 16) else [])
         for i, case in enumerate(CASES)
     ],
     ids=str,

@@ -106,10 +106,11 @@ def product_of(case: tuple[Any, ...], packing: Packing, largest_zero: int = 0) -
 
 
 def test_a_library_without_tiles_has_no_scratch_for_them() -> None:
-    case = (16, 64, 16, 4, 32, False, False, True)
-    assert product_of(case, PACKING).scratch_bytes == 64 * 16 + 2 * 64
-    assert product_of(case, replace(PACKING, int8_tiles=False)).scratch_bytes == 0
-    assert product_of((10, *case[1:]), PACKING).scratch_bytes == 0
+    """Without tiles there are sums of lines and a block's numbers."""
+    case = (16, 640, 16, 4, 32, False, False, True)
+    assert product_of(case, PACKING).scratch_bytes == 640 * 16 + 20 * 64
+    assert product_of(case, replace(PACKING, int8_tiles=False)).scratch_bytes == 16 * 64 + 32 * 16
+    assert product_of((10, *case[1:]), PACKING).scratch_bytes == 10 * 64 + 32 * 16
 
 
 def test_numbers_less_a_zero_point_take_8_bits() -> None:
