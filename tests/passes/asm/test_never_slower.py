@@ -25,6 +25,7 @@ from mavcg.profiles.timing import load_timing
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.conftest import examples
 from tests.passes.asm import random_code
+from tests.passes.asm.random_instructions import Registers, instruction
 
 ROOT = Path(__file__).parents[3]
 IN_ORDER = ("cortex-a35", "cortex-a53", "cortex-a55-r0", "cortex-a55", "cortex-a510", "cortex-a520")
@@ -107,10 +108,10 @@ def _several_blocks(seed: int) -> str:
     dice = Random(seed)
     vectors = tuple(dice.sample(range(32), 12))
     kernel = dice.random() < 0.5
-    registers = random_code.Registers((1, 2, 3), (9, 10, 11, 12, 13), vectors, (14, 15), is_kernel=kernel)
+    registers = Registers((1, 2, 3), (9, 10, 11, 12, 13), vectors, (14, 15), is_kernel=kernel)
     lines = ["mov x14, #64", ".Lloop:"]
     for left in range(dice.randint(1, 2), -1, -1):
-        lines += [random_code.instruction(dice.randrange(1 << 24), registers) for _ in range(dice.randint(4, 16))]
+        lines += [instruction(dice.randrange(1 << 24), registers) for _ in range(dice.randint(4, 16))]
         lines += ["cbz x15, .Lout"] if left else ["subs x14, x14, #1", "b.ne .Lloop", ".Lout:"]
     lines += [f"str q{vector}, [x1, #{16 * at}]" for at, vector in enumerate(vectors)]
     body = "".join(
