@@ -1,4 +1,4 @@
-"""What a record says of the machine that it was measured on."""
+"""The facts of the machine that a record was measured on."""
 
 import os
 import platform
