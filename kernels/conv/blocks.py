@@ -149,8 +149,9 @@ class Blocks(RowsOfWork[Conv2d]):
                 offset = first if row is None else b.add(self.row_offset(image, row), first)
                 addresses.append(address(b, pointer, offset))
             bias = address(b, self.bias, bias_first) if self.bias is not None else None
+            scales = address(b, bias, spec.out.shape[3] * F32_BYTES) if spec.stored == "i8" else None
             residual = addresses[2] if len(addresses) > 2 else None
-            return Pointers(addresses[0], address(b, self.w, w_first), addresses[1], bias, residual)
+            return Pointers(addresses[0], address(b, self.w, w_first), addresses[1], bias, residual, scales)
 
         def tile(shape: RegisterTile, at: Pointers) -> None:
             part: Part | None = block.part

@@ -26,9 +26,10 @@ from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.conv.tiling import conv2d_registers, plain_macro, register_tiling
 from mavcg.kernels.gemm.product_types import BF16_PAIRS, LEAST_BLOCK_TERMS, in_blocks, packed_terms
 from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
-from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters
+from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters, scaled_biases
 from mavcg.kernels.gemm.tile_products import tiles_of_kernel
 from mavcg.kernels.tensor.plain_product import plain_conv2d
+from mavcg.specs.channel_scales import channel_axis
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import in_pieces
@@ -235,6 +236,7 @@ def conv_step(
     of a step of sums.
     """
     bias, residual = (*node.inputs[2:], "", "")[:2]
+    stored = node.attr("weights") if weights is not None else ""
     spec = Conv2d(
         x,
         out,
@@ -244,11 +246,11 @@ def conv_step(
         window.dilation,
         window.groups,
         packing.lanes,
-        bool(bias),
+        bool(bias) or stored == "i8",
         weights is not None,
         node.attr("act"),
         tuple(node.attr("act_args")),
-        node.attr("weights") if weights is not None else "",
+        stored,
         terms,
     )
     if spec.kernel == spec.stride == (1, 1):
@@ -256,7 +258,11 @@ def conv_step(
         spec = replace(spec, x=x, out=out, residual=rest[0] if rest else None)
     packed = Operand(node.inputs[1]) if weights is None else Operand(constant=weights)
     operands = [Operand(node.inputs[0]), packed, Operand(node.output, written=True)]
-    operands += [Operand(name) for name in (bias, residual) if name]
+    if stored == "i8":
+        biases = scaled_biases(node.inputs[1], out.shape[3], channel_axis(node), bias)
+        operands += [Operand(constant=biases), *([Operand(residual)] if residual else [])]
+    else:
+        operands += [Operand(name) for name in (bias, residual) if name]
     return (Step(spec, tuple(operands), node.origin),)
 
 

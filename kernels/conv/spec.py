@@ -142,11 +142,11 @@ class Conv2d(Convolution):
 
     x, out, residual: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height,
     width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
-    [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16 or bf16
-    for f32, which are widened when they are loaded. terms: neighbouring terms of a step: of bf16 2 in pairs, 4 in
-    matrices, 16 to 32 in blocks; packed weights keep them together, of blocks each two. free_rows: as in Convolution.
-    words: lengths and strides of the images' height and width that a run sets. Operands: x, weights, out, bias?,
-    residual?, words.
+    [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16, bf16
+    or i8 for f32, which are converted when they are loaded; with i8, the bias is [2, O], biases and scales. terms:
+    neighbouring terms of a step: of bf16 2 in pairs, 4 in matrices, 16 to 32 in blocks; packed weights keep them
+    together, of blocks each two. free_rows: as in Convolution. words: lengths and strides of the images' height and
+    width that a run sets. Operands: x, weights, out, bias?, residual?, words.
     A row of work is a row of output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
@@ -181,6 +181,11 @@ class Conv2d(Convolution):
     def product_type(self) -> str:
         """Type of products: that of x, or of pairs, matrices or blocks of bf16."""
         return product_type(self.x.dtype, self.terms)
+
+    @property
+    def tile_type(self) -> str:
+        """Type by which register tiles are chosen: that of products, or of f32 weights in 8 bits, which are widened."""
+        return self.stored if self.stored == "i8" else self.product_type
 
     @property
     def family(self) -> str:

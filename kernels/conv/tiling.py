@@ -65,8 +65,8 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
 
     Tiles continue in the next row only where one block is all rows of the images.
     """
-    terms, dtype = terms_of_block(spec, macro), spec.product_type
-    lanes, most = vector_lanes(machine, dtype), uncrowded_pixels(spec, machine)
+    terms, dtype = terms_of_block(spec, macro), spec.tile_type
+    lanes, most = vector_lanes(machine, spec.product_type), uncrowded_pixels(spec, machine)
     tiled = machine.bf16_tiles and in_blocks(dtype)
 
     def tiling(pixels: int) -> RegisterTiling:
@@ -78,7 +78,7 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
             whole = min(whole, most_vectors(machine, pixels, dtype)) if tiled else whole
             return tiling_of(machine, pixels, vectors, min(vectors, whole), terms, most, dtype)
         chosen = choose(machine, pixels, vectors, terms, panel, most, dtype)
-        if spec.short_rows and most and dtype == "f32" and chosen.vectors == 1:
+        if spec.short_rows and most and spec.product_type == "f32" and chosen.vectors == 1:
             return tiling_of(machine, LEAST_SHARING * most, vectors, min(vectors, 2), terms, most, dtype)
         return chosen
 
@@ -100,7 +100,7 @@ def few_pixels_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels
         return None
     lanes = vector_lanes(machine, spec.product_type)
     vectors, panel = -(-channels // lanes), max(1, spec.lanes // lanes)
-    return choose(machine, FEW_PIXELS, vectors, terms_of_block(spec, macro), panel, FEW_PIXELS, spec.product_type)
+    return choose(machine, FEW_PIXELS, vectors, terms_of_block(spec, macro), panel, FEW_PIXELS, spec.tile_type)
 
 
 def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
@@ -111,7 +111,7 @@ def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels:
     # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic. The
     # ends of f16 blocks count.
     most, terms = uncrowded_pixels(spec, machine), 0 if spec.tiling_rules.partial_sums else conv_sum(spec).length
-    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.product_type).cycles
+    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.tile_type).cycles
     shared = tiling.shared * (1 if crossing else spec.pixel_rows)
     return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing, shared)
 

@@ -3,7 +3,8 @@
 The prologue is the bias, or partial sums; the epilogue is the residual, the activation, the store. Inputs are read in
 place, weights are packed or not. Prologue and epilogue compute in f32, and a result is rounded once, at its store; f16
 and bf16 operands are widened. But where a sum is f16, the bias is rounded and added in f16, unless a residual follows.
-Products of bf16 are those of their widened factors.
+Products of bf16 are those of their widened factors. Sums of weights in 8 bits begin with 0; at the end they are
+multiplied by their channel's scale, and the bias is added, in one rounding.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from llvmlite import ir
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.builder.arithmetic import half_of_pairs, round_to, widen_bf16, widen_half
+from mavcg.kernels.builder.arithmetic import convert, half_of_pairs, round_to, widen_bf16, widen_half
 from mavcg.kernels.builder.emit import BF16, F16, F32, I32, TYPES, Values, address, const, fma, lanes_and_element
 from mavcg.kernels.builder.lanes import broadcast_lane, f32_splat, load_vector, splat, store_vector
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, prefetch
@@ -124,7 +125,7 @@ class FloatProducts:
         if ws.stored:
             typ = ir.VectorType(TYPES[ws.stored], self.counts[vector])
             pointer = address(b, term.at.right, first + ws.offset(vector * lanes))
-            return widen_half(b, load_vector(b, pointer, typ, name="w_half"))
+            return convert(b, load_vector(b, pointer, typ, name="w_stored"), ws.stored, "f32")
         if ws.n_step == ws.item_bytes:
             loaded = load_vector(b, address(b, term.at.right, first + ws.offset(vector * lanes)), typ, used, "w")
             return widen_bf16(b, loaded)
@@ -167,7 +168,9 @@ class Ends:
         return [(p, v) for p in range(len(self.tile.in_offsets)) for v in range(self.tile.vectors)]
 
     def start(self) -> Values:
-        """Return the initial sums of the tile: the bias."""
+        """Return the initial sums of the tile: the bias, or 0 where sums have scales."""
+        if self.at.scales is not None:
+            return self.zeros()
         vectors = [self.bias(v) for v in range(self.tile.vectors)]
         return tuple(vectors[v] for _, v in self.positions())
 
@@ -193,11 +196,23 @@ class Ends:
 
     def bias(self, vector: int) -> Value:
         """Return the biases of a vector of channels; zeros without a bias."""
-        count = self.counts[vector]
         if self.at.bias is None:
-            return f32_splat(0.0, count)
-        pointer = address(self.b, self.at.bias, vector * self.lanes * F32_BYTES)
-        return load_vector(self.b, pointer, ir.VectorType(F32, count), self.used[vector], "bias")
+            return f32_splat(0.0, self.counts[vector])
+        return self._of_channels(self.at.bias, vector, "bias")
+
+    def _of_channels(self, numbers: Value, vector: int, name: str) -> Value:
+        """Load the f32 numbers of a vector of channels, of an array with one for each channel."""
+        pointer = address(self.b, numbers, vector * self.lanes * F32_BYTES)
+        return load_vector(self.b, pointer, ir.VectorType(F32, self.counts[vector]), self.used[vector], name)
+
+    def with_scales(self, sums: Iterable[Value]) -> Iterator[Value]:
+        """Yield sums multiplied by their channel's scale, with the bias; the sums themselves without scales."""
+        if (scales := self.at.scales) is None:
+            yield from sums
+            return
+        ends = [(self._of_channels(scales, v, "scale"), self.bias(v)) for v in range(self.tile.vectors)]
+        for (_, v), value in zip(self.positions(), sums, strict=True):
+            yield fma(self.b, value, *ends[v], "scaled")
 
     def prefetch_residual(self, next_too: bool) -> None:
         """Emit prefetches of the residual, which is rarely in the caches; the sum hides its latency.
@@ -231,9 +246,9 @@ class Ends:
             store_vector(self.b, value, self.out(p, v), self.used[v])
 
     def finish(self, results: Iterable[Value], activate: Callable[[Value], Value]) -> None:
-        """Add the residual, apply the activation, and store. activate: lanes of a sum -> lanes of the output."""
+        """Scale, add the residual, apply the activation, and store. activate: lanes of a sum -> lanes of the output."""
         b, at = self.b, self.at
-        for (p, v), value in zip(self.positions(), results, strict=True):
+        for (p, v), value in zip(self.positions(), self.with_scales(results), strict=True):
             if at.residual is not None:
                 pointer = offset_pointer(
                     b, at.residual, self.tile.residual_offsets[p], v * self.lanes * self.item_bytes

@@ -191,11 +191,12 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
     """Return (vector arithmetic, loads) of one term.
 
     bf16 are widened to f32 first: on x86 weights by two instructions and inputs, in pairs in all lanes, by one; on
-    AArch64 a vector of either by one. A term of products of pairs is two bf16; without the instruction both halves of
-    weights and inputs are widened, by an instruction each. A term of products of matrices is four bf16, whose pairs of
-    pixels take a load each and an instruction for both. A block of f16 terms ends with an addition to the sums so far,
-    a group of them with its widening to f32 and an addition. Sums so far that find no register during a block are
-    loaded and stored then; a store counts as a load.
+    AArch64 a vector of either by one. i8, the weights of f32 inputs, are widened by two, on AArch64 by three. A term of
+    products of pairs is two bf16; without the instruction both halves of weights and inputs are widened, by an
+    instruction each. A term of products of matrices is four bf16, whose pairs of pixels take a load each and an
+    instruction for both. A block of f16 terms ends with an addition to the sums so far, a group of them with its
+    widening to f32 and an addition. Sums so far that find no register during a block are loaded and stored then; a
+    store counts as a load.
     """
     if dtype == BF16_MATRIX:
         pairs = -(-pixels // 2)
@@ -208,6 +209,8 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
     loads = vectors + pixels / most_terms_at_once(machine, dtype)
     if dtype == "bf16":
         products += 2 * vectors + pixels if machine.arch == "x86_64" else vectors + pixels / QUAD
+    if dtype == "i8":
+        products += (2 if machine.arch == "x86_64" else 3) * vectors
     if dtype == "f16" and terms > F16_BLOCK_TERMS:
         spare = F16_SPARE_BESIDE_SUMS if machine.in_order else SPARE_REGISTERS
         sums = pixels * vectors

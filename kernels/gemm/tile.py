@@ -6,7 +6,7 @@ Weights are packed in the order in which the micro-kernels read them; all versio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -15,6 +15,7 @@ from mavcg.graph import DTYPES
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.run_numbers import Number
 from mavcg.kernels.gemm.product_types import product_bytes
+from mavcg.specs.channel_scales import channel_scales, in_eight_bits
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import PackedConstant
@@ -76,7 +77,7 @@ class WeightLayout:
     contiguous. padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no
     prefetch. dtype: of the weights, the inputs and the outputs; of products of pairs, matrices or blocks that
     of the products, whose elements and terms are several bf16 each. stored: type of the weights in memory, if another:
-    f16 or bf16 for weights of f32, which are widened when they are loaded.
+    f16, bf16 or i8 for weights of f32, which are converted to f32 when they are loaded.
     """
 
     k_step: int
@@ -127,6 +128,7 @@ class RegisterTile:
 class Pointers:
     """Addresses of the tile's first pixel and channel in each operand; None for an absent bias or residual.
 
+    scales: f32 of each channel, of weights in 8 bits, by which sums are multiplied; there is a bias then.
     ahead: the next chunk's weights, of which the tile prefetches a share; None: it prefetches its own weights by
     WeightLayout.ahead.
     """
@@ -136,6 +138,7 @@ class Pointers:
     out: Value
     bias: Value | None = None
     residual: Value | None = None
+    scales: Value | None = None
     ahead: Value | None = None
 
 
@@ -188,7 +191,12 @@ def _pack_stored(weights: Array, groups: int, lanes: int, stored: str) -> Array:
 
     weights: [O, KH, KW, I], f32.
     """
-    return pack(weights.astype(DTYPES[stored]), groups, lanes)
+    return pack(_in_type(weights, stored, 0), groups, lanes)
+
+
+def _in_type(weights: Array, stored: str, axis: int) -> Array:
+    """Return f32 weights in the type in which they are stored. axis: of the output channels."""
+    return in_eight_bits(weights, axis)[0] if stored == "i8" else weights.astype(DTYPES[stored])
 
 
 def packed_matrix(
@@ -219,7 +227,21 @@ def _pack_matrix(matrix: Array, columns_first: bool, lanes: int, terms: int = 1)
 
 
 def _pack_stored_matrix(matrix: Array, columns_first: bool, lanes: int, stored: str) -> Array:
-    return _pack_matrix(matrix.astype(DTYPES[stored]), columns_first, lanes)
+    return _pack_matrix(_in_type(matrix, stored, 0 if columns_first else 1), columns_first, lanes)
+
+
+def scaled_biases(tensor: str, channels: int, axis: int, bias: str) -> PackedConstant:
+    """Return the recipe of the biases and the scales of weights in i8: f32 [2, channels].
+
+    tensor: the constant weights. axis: that of their output channels. bias: a constant's name; "": biases of 0.
+    """
+    return PackedConstant(_biases_and_scales, (tensor, bias) if bias else (tensor,), (axis,), (2, channels))
+
+
+def _biases_and_scales(weights: Array, *others: Any) -> Array:
+    *bias, axis = others
+    scales = channel_scales(weights, axis)
+    return np.stack([bias[0].astype(np.float32).reshape(-1) if bias else np.zeros_like(scales), scales])
 
 
 def packed_depthwise(tensor: str, shape: tuple[int, ...], dtype: str = "f32") -> PackedConstant:

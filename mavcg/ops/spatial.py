@@ -12,8 +12,8 @@ ACT: Mapping[str, Attr] = {"act": Attr("str", ""), "act_args": Attr("floats", ()
 _PADS = Attr("ints", (0, 0, 0, 0), length=4)  # top, left, bottom, right
 _STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1, 1), length=2), "pads": _PADS}
 
-# Type in which constant weights of f32 lie in memory, rounded to it; "": their own.
-_WEIGHTS = Attr("str", "", choices=("", "f16", "bf16"))
+# Type in which constant weights of f32 lie in memory, rounded to it, i8 with a scale for each channel; "": their own.
+_WEIGHTS = Attr("str", "", choices=("", "f16", "bf16", "i8"))
 
 MOST_WINDOWS = 1 << 24  # maximum windows along an axis; more indicate a damaged file
 
