@@ -26,6 +26,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.decode import Document, read_text, toml_document
 from mavcg.files.file_types import value_text
 from mavcg.importers.declared_shapes import GivenShapes
+from mavcg.model.precision import MAX_HALF_ERROR
 from mavcg.model.sizes import BoundedShapes, checked_bounds, lengths_of
 from mavcg.model.weight_choice import STORED_TYPES
 from mavcg.text.byte_sizes import parse_bytes
@@ -44,6 +45,8 @@ _Shape = Annotated[
     tuple[_Length, ...] | Annotated[str, Meta(pattern=f"^{_LENGTH}(x{_LENGTH})*$")],
     Meta(description="a shape", examples=['[1, 3, 224, 224] or "1x1..512"']),
 ]
+_WEIGHTS = (*STORED_TYPES, "int8")
+_Error = Annotated[float, Meta(gt=0, lt=1, description="an error", examples=["0.01"])]
 _SCHEDULE = '"a, [b, c] x 8", one string for each partition'
 
 
@@ -58,6 +61,7 @@ class _Network:
     precision: str = "fp32"
     samples: Annotated[str, Meta(min_length=1, description="a path")] | None = None
     weights: str = ""
+    max_error: _Error | None = None
     partitions: str | tuple[str, ...] = ""
     schedule: Annotated[str | tuple[str, ...], Meta(description="a schedule", examples=[_SCHEDULE])] | None = None
     period_ms: Milliseconds | None = None
@@ -86,7 +90,8 @@ class NetworkEntry:
     throughput: T^c in frames per second, or None. partitions: "" for one, "auto:n", or the first layers of the
     partitions after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
     schedule_place, shapes_place: locations of these keys, for messages. bounds: shapes with a bounded dimension, those
-    of whose longest lengths are in shapes. weights: type of STORED_TYPES in which weights lie in memory; "": their own.
+    of whose longest lengths are in shapes. weights: f16, bf16 or int8, in which weights lie in memory; "": their own
+    type. max_error: limit of the measured error of weights in int8, relative to the largest output.
     periodic: its jobs, or None; all networks of an application have some, or none has. samples: folder of calibration
     inputs by which it is converted to 8 bits, or None. quantised: what its documents say of that, once it is done.
     stages: the cluster's number, or the accelerator, of each partition; empty if they are not given.
@@ -104,6 +109,7 @@ class NetworkEntry:
     shapes_place: str = ""
     bounds: BoundedShapes | None = None
     weights: str = ""
+    max_error: float = MAX_HALF_ERROR
     periodic: Periodic | None = None
     samples: Path | None = None
     quantised: Mapping[str, Any] | None = None
@@ -188,8 +194,10 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         raise fault("file", f"{value_text(entry.file)} does not exist", "name an .onnx, .tflite or .prototxt file")
     if entry.precision not in PRECISIONS:
         raise fault("precision", f"{value_text(entry.precision)} is not known", f"give one of {', '.join(PRECISIONS)}")
-    if entry.weights not in ("", *STORED_TYPES):
-        raise fault("weights", f"{value_text(entry.weights)} is not known", f"give {' or '.join(STORED_TYPES)}")
+    if entry.weights not in ("", *_WEIGHTS):
+        raise fault("weights", f"{value_text(entry.weights)} is not known", f"give {' or '.join(_WEIGHTS)}")
+    if entry.max_error is not None and entry.weights != "int8":
+        raise fault("max_error", "is there without weights in 8 bits", 'give weights = "int8", or leave it out')
     if entry.samples is not None and entry.precision != "int8":
         raise fault("samples", "is there without precision", 'give precision = "int8", which converts the network')
     parts = entry.partitions
@@ -223,6 +231,7 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         shapes_place,
         bounds,
         entry.weights,
+        MAX_HALF_ERROR if entry.max_error is None else entry.max_error,
         stages=tuple(processor_of(stage) for stage in entry.stages),
         samples=None if entry.samples is None else locations.path.parent / entry.samples,
     )

@@ -1,4 +1,4 @@
-"""Documents of an application's library: sizes of each network, its weights in half precision, and its conversion."""
+"""Documents of an application's library: sizes of each network, its weights in fewer bits, and its conversion."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
 
 
 def stored_weights_json(network: Plan) -> dict[str, Any] | None:
-    """Return what a network's document says of weights in half precision; None without any.
+    """Return what a network's document says of weights in half precision or 8 bits; None without any.
 
     type, layers, saved_bytes: as in a build's document. measured_error: of the network, of the largest output.
     """

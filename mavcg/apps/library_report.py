@@ -83,7 +83,7 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
 
 
 def _stored_words(stored: Mapping[str, Any]) -> str:
-    """Return a clause on weights that lie in memory in half precision. stored: of stored_weights_json."""
+    """Return a clause on weights that lie in memory in fewer bits. stored: of stored_weights_json."""
     words = f"weights of {len(stored['layers'])} layers in {stored['type']}, {stored['saved_bytes']:,} bytes less"
     error = stored["measured_error"]
     return words if error is None else f"{words}; error {error:.2g} of the largest output"

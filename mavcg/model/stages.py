@@ -61,7 +61,8 @@ def choose_precision(plan: Plan, context: PlanContext) -> Plan:
     stored, single = context.stored_weights, context.precision == F32
     if single and not stored:
         return plan
-    limit = context.max_half_error if context.precision == AUTO_PRECISION else None
+    limited = context.precision == AUTO_PRECISION or stored == "i8"
+    limit = context.max_half_error if limited else None
     sets = calibration_sets(plan.graph, context.calibration)
     if single:
         choice = HalfChoice(plan.graph, MeasuredError(None), {}, exact_runs(plan.graph, sets))
@@ -78,7 +79,7 @@ def choose_precision(plan: Plan, context: PlanContext) -> Plan:
     if stored:
         context.progress(f"choosing layers with weights in {stored}")
         gains: Mapping[str, float] = (
-            stored_weight_bytes(graph)
+            stored_weight_bytes(graph, stored)
             if context.store_all
             else stored_weight_gains(graph, stored, context.board, context.progress, context.workers)
         )

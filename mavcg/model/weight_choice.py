@@ -1,8 +1,9 @@
-"""The choice of the layers whose weights lie in memory as f16 or bf16, within a limit on the measured error."""
+"""The choice of the layers whose weights lie in memory as f16, bf16 or i8, within a limit on the measured error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mavcg.choose.predict.stored_weights import saved_weight_bytes
 from mavcg.graph import Graph
 from mavcg.model.precision_error import ExactRun, MeasuredError, measure_error
 from mavcg.passes.graph.stored_weights import with_stored_weights
@@ -20,9 +21,10 @@ class StoredChoice:
 
     def as_json(self, stored: str) -> dict[str, object]:
         """Return what a build's document says of the weights, and of the error if it is theirs. stored: their type."""
-        nodes, types = self.graph.producers(), self.graph.types
+        nodes = self.graph.producers()
         chosen = [nodes[name] for name in self.outputs]
-        saved = sum(types[weights].bytes // 2 for weights in {node.inputs[1] for node in chosen})
+        by_weights = {node.inputs[1]: node for node in chosen}
+        saved = sum(saved_weight_bytes(node, self.graph, stored) for node in by_weights.values())
         return {"type": stored, "layers": [node.origin or node.output for node in chosen], "saved_bytes": saved}
 
 

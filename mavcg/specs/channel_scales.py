@@ -30,7 +30,7 @@ def channel_scales(weights: Array, axis: int) -> Array:
 def in_eight_bits(weights: Array, axis: int) -> tuple[Array, Array]:
     """Return f32 weights as i8, rounded to multiples of their channel's scale, to even between two, and the scales.
 
-    weights: f32 [..], as axis as in channel_scales.
+    weights: [.., channels, ..], f32, as in channel_scales.
     """
     scales = channel_scales(weights, axis)
     shape = [1] * weights.ndim
@@ -42,7 +42,7 @@ def in_eight_bits(weights: Array, axis: int) -> tuple[Array, Array]:
 def rounded_to_eight_bits(weights: Array, axis: int) -> Array:
     """Return f32 weights rounded to multiples of their channel's scale, which f32 holds exactly.
 
-    weights: f32 [..], as axis as in channel_scales.
+    weights: [.., channels, ..], f32, as in channel_scales.
     """
     numbers, scales = in_eight_bits(weights, axis)
     shape = [1] * weights.ndim

@@ -1,10 +1,12 @@
-"""The layers that read their weights faster as f16 or bf16: where memory bounds a layer, half the bytes is a gain."""
+"""The layers that read their weights faster in fewer bytes: where memory bounds a layer, half of them is a gain."""
 
 from collections.abc import Callable
 
+import numpy as np
+
 from mavcg.choose.lowering.lower import lower_alternatives
 from mavcg.choose.predict.algorithms import predict_algorithms
-from mavcg.graph import Graph, Node
+from mavcg.graph import DTYPES, Graph, Node
 from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.conv.conv2d import is_depthwise
 from mavcg.kernels.conv.spec import Conv2d
@@ -34,12 +36,29 @@ def stored_weight_gains(
     }
 
 
-def stored_weight_bytes(graph: Graph) -> dict[str, int]:
-    """Return the bytes that layers save by weights that lie in memory as f16 or bf16, by the node's output.
+def stored_weight_bytes(graph: Graph, stored: str) -> dict[str, int]:
+    """Return the bytes that layers save by weights that lie in memory as f16, bf16 or i8, by the node's output.
 
     graph: optimised. All layers whose own kernel reads such weights are in the result, whatever time they take.
     """
-    return {node.output: graph.types[node.inputs[1]].bytes // 2 for node in graph.nodes if has_f32_weights(node, graph)}
+    readers = (node for node in graph.nodes if has_f32_weights(node, graph))
+    if stored == "i8":
+        readers = (node for node in readers if _has_scales(node, graph))
+    return {node.output: saved_weight_bytes(node, graph, stored) for node in readers}
+
+
+def saved_weight_bytes(node: Node, graph: Graph, stored: str) -> int:
+    """Return the bytes by which a node's f32 weights are larger than in the type `stored`, without padding."""
+    weights = graph.types[node.inputs[1]]
+    scales = graph.types[node.output].shape[-1] * DTYPES["f32"].itemsize if stored == "i8" else 0
+    return weights.bytes - weights.elements * DTYPES[stored].itemsize - scales
+
+
+def _has_scales(node: Node, graph: Graph) -> bool:
+    """Return True if all channels of a product's weights have a scale, and a constant holds biases beside them."""
+    bias = (*node.inputs[2:], "")[0]
+    finite = bool(np.isfinite(graph.constants[node.inputs[1]]).all())
+    return finite and (not bias or (bias in graph.constants and graph.types[bias].dtype == "f32"))
 
 
 def can_store(node: Node, graph: Graph) -> bool:

@@ -1,4 +1,4 @@
-"""Weights of an application's networks in half precision: their bytes, their error, and a library on this machine."""
+"""Weights of an application's networks in fewer bits: their bytes, their error, and a library on this machine."""
 
 import json
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from mavcg.apps.library_documents import library_json
 from mavcg.apps.library_plan import plan_library
 from mavcg.errors import MavcgError
 from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.specs.channel_scales import rounded_to_eight_bits
 from mavcg.toolchain.target import host_target
 from tests.mavcg.apps.small_networks import image, write_application
 
@@ -63,6 +64,57 @@ def test_a_library_computes_with_the_rounded_weights(tmp_path: Path, mavcg: Mavc
 
     model = onnx.load(tmp_path / "detector.onnx")
     weights = [onnx.numpy_helper.to_array(t).astype(np.float16).astype(np.float64) for t in model.graph.initializer]
+    x = image("detector")
+    right = convolution(np.maximum(convolution(x.astype(np.float64), weights[0], 1), 0), weights[1], 2).mean((2, 3))
+    made = []
+    for threads in (1, 3):
+        with load_application(tmp_path / "libapp.so", threads=threads) as app:
+            made.append(app["detector"].run(x)[0])
+    assert made[0].tobytes() == made[1].tobytes()
+    np.testing.assert_allclose(made[0].reshape(right.shape), right, rtol=0, atol=2e-6 * np.abs(right).max() + 1e-6)
+
+
+@pytest.mark.long
+def test_weights_in_8_bits_take_a_quarter_within_the_limit(tmp_path: Path) -> None:
+    """As many layers as keep max_error have them; a limit that none keeps leaves all in f32."""
+    pytest.importorskip("onnx")
+    tight = 'weights = "int8"\nmax_error = 1e-7'
+    file = write_application(tmp_path, recogniser='weights = "int8"\nmax_error = 0.02', tracker=tight)
+    networks = {network["name"]: network for network in planned(file)["networks"]}
+
+    stored, elements = networks["recogniser"]["stored_weights"], 9 * (32 * 3 + 32 * 32)
+    assert (stored["type"], len(stored["layers"])) == ("i8", 2)
+    assert stored["saved_bytes"] == 3 * elements - 2 * 32 * 4  # a scale for each output channel
+    assert 1e-4 < stored["measured_error"] < 0.02
+    assert elements <= networks["recogniser"]["weight_bytes"] < elements + 1024  # biases and scales, in f32
+    assert networks["tracker"]["stored_weights"]["layers"] == []
+    assert networks["tracker"]["weight_bytes"] >= 4 * 9 * (8 * 3 + 8 * 8)
+
+
+def test_a_limit_of_the_error_needs_weights_in_8_bits(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    for keys, message in (
+        ("max_error = 0.01", "max_error: is there without weights in 8 bits"),
+        ('weights = "f16"\nmax_error = 0.01', "max_error: is there without weights in 8 bits"),
+        ('weights = "int8"\nmax_error = 0', "max_error"),
+        ('weights = "int4"', "give f16 or bf16 or int8"),
+    ):
+        with pytest.raises(MavcgError, match=message) as raised:
+            read_application_file(write_application(tmp_path, tracker=keys))
+        assert "app.toml: line " in str(raised.value)
+
+
+@pytest.mark.long
+def test_a_library_computes_with_weights_in_8_bits(tmp_path: Path, mavcg: Mavcg) -> None:
+    """Beside NumPy in f64 with weights rounded to 8 bits; the same bits with any number of threads."""
+    onnx = pytest.importorskip("onnx")
+    file = write_application(tmp_path, detector='weights = "int8"\nmax_error = 0.5')
+    ended = mavcg("app", "build", file, "-o", tmp_path / "libapp.so", *QUICK)
+    assert ended.status == 0, ended.stderr
+    model = onnx.load(tmp_path / "detector.onnx")
+    weights = [
+        rounded_to_eight_bits(onnx.numpy_helper.to_array(t), 0).astype(np.float64) for t in model.graph.initializer
+    ]
     x = image("detector")
     right = convolution(np.maximum(convolution(x.astype(np.float64), weights[0], 1), 0), weights[1], 2).mean((2, 3))
     made = []
