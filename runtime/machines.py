@@ -33,7 +33,8 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
     sum may lie in groups of eight terms if at least half of the cores multiply matrices of them: dot products of the
     other versions then unpack what they load. The bf16 weights lie in groups if all cores multiply pairs,
     matrices or tiles of bf16: a core without the instruction takes others for the same bits, which is left to the
-    generic version. Runs of 8-bit inputs are filled for tiles if any core has them.
+    generic version. Runs of 8-bit inputs are filled for tiles if any core has them. 8-bit weights may be in two parts
+    if no core of x86 has dot products, which need the whole ones.
     """
     named = [machine for machine in machines if machine.name != GENERIC]
     matrix = [machine.matrix_product for machine in named]
@@ -42,6 +43,7 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
         8 if matrix and 2 * sum(matrix) >= len(matrix) else 4,
         _bf16_terms(target, named) if named else 1,
         any(machine.int8_tiles for machine in named),
+        target.arch == "x86_64" and bool(named) and not any(machine.dot_product for machine in named),
     )
 
 

@@ -12,6 +12,7 @@ from mavcg.kernels.builder.quantize import epilogue_of, limits, sum_of
 from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.depthwise import emit_qdepthwise
+from mavcg.kernels.int8.excess import excess_table, split_weights
 from mavcg.kernels.int8.packed_weights import (
     FLIP,
     FLIP_WORDS,
@@ -23,7 +24,15 @@ from mavcg.kernels.int8.packed_weights import (
     pack_weights,
 )
 from mavcg.kernels.int8.register_tile import GROUP, U8_LARGEST, SumRun, sums_in_i16
-from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, filled_for_tiles, in_vectors, packed_terms
+from mavcg.kernels.int8.specs import (
+    CHANNELS,
+    QConv2d,
+    QDepthwise,
+    filled_for_tiles,
+    in_byte_pairs,
+    in_vectors,
+    packed_terms,
+)
 from mavcg.kernels.int8.tile import LARGEST_REAL
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
@@ -62,6 +71,8 @@ def qconv_step(
         spec = filled_for_tiles(spec)
     spec = replace(spec, in_i16=sums_in_i16(in_groups(weights, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
     spec = replace(spec, terms=packed_terms(spec, packing.terms))
+    if packing.byte_pairs:
+        spec = in_byte_pairs(spec, pack_weights(weights, groups, packing.lanes, spec.run))
     spec = replace(spec, shift=bool(node.inputs[4]), bounded=results_bounded(node, graph, weights))
     lanes, (tensor, bias, *factors_of) = packing.lanes, [name for name in node.inputs[1:5] if name]
     panels = -(-(weights.shape[0] // groups) // lanes)
@@ -70,7 +81,7 @@ def qconv_step(
         PackedConstant(
             _pack_weights,
             (tensor,),
-            (form, groups, lanes, spec.run.of_weights),
+            (form, groups, lanes, spec.run.of_weights, spec.in_i16 if spec.excess else 0),
             (groups, panels, spec.run.steps, lanes, spec.terms),
             "int8",
         ),
@@ -89,13 +100,30 @@ def qconv_step(
         ),
     )
     packed, sums, factors = (Operand(constant=constant) for constant in constants)
-    operands = (Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors)
-    added = () if residual is None else (Operand(node.inputs[5]),)
-    return (Step(spec, (*operands, *added), node.origin),)
+    operands = [Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors]
+    if spec.excess:
+        operands.append(Operand(constant=_excess(tensor, weights, form, spec)))
+    if residual is not None:
+        operands.append(Operand(node.inputs[5]))
+    return (Step(spec, tuple(operands), node.origin),)
 
 
-def _pack_weights(constant: Array, form: WeightForm, groups: int, lanes: int, run: SumRun) -> Array:
-    return pack_weights(form.filters(constant), groups, lanes, run)
+def _excess(tensor: str, weights: Array, form: WeightForm, spec: QConv2d) -> PackedConstant:
+    """Return the recipe of the table of weights' second parts. weights: filters."""
+    parameters = (form, spec.groups, spec.lanes, spec.run.of_weights, spec.in_i16)
+    words = _pack_excess(weights, WeightForm.FILTERS, *parameters[1:]).size
+    return PackedConstant(_pack_excess, (tensor,), parameters, (words,), "int32")
+
+
+def _pack_excess(constant: Array, form: WeightForm, groups: int, lanes: int, run: SumRun, together: int) -> Array:
+    packed = pack_weights(form.filters(constant), groups, lanes, run)
+    return excess_table(split_weights(packed, run, together), packed.shape[0] * packed.shape[1], run)
+
+
+def _pack_weights(constant: Array, form: WeightForm, groups: int, lanes: int, run: SumRun, together: int) -> Array:
+    """Pack weights; where they have two parts, so that i16 holds sums of `together` groups (else 0), the first."""
+    packed = pack_weights(form.filters(constant), groups, lanes, run)
+    return split_weights(packed, run, together).kept if together else packed
 
 
 def _pack_sums(bias: Array, constant: Array, form: WeightForm, dtype: str, zero: int, groups: int, lanes: int) -> Array:

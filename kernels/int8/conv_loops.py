@@ -12,9 +12,11 @@ from mavcg.kernels.builder.tiles import in_part, row_blocks, row_pixel_tiles, ro
 from mavcg.kernels.builder.x86_tiles import TILE_BYTES, aligned_memory, release_tiles
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork, check_parts, part_runs
 from mavcg.kernels.gemm.register_tile import BlockRegisters
+from mavcg.kernels.int8.excess import HEADER_WORDS, WORD_BYTES
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
-from mavcg.kernels.int8.register_tile import SUM_TILES, Int8Tiling, ProductForm, SumRun, choose_tiling, widths_of
-from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
+from mavcg.kernels.int8.register_tile import GROUP, SUM_TILES, Int8Tiling, ProductForm, SumRun, choose_tiling, widths_of
+from mavcg.kernels.int8.second_parts import ExcessPointers
+from mavcg.kernels.int8.specs import EXCESS_OPERAND, EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
 from mavcg.kernels.int8.tile_sums import TileRows, configure_sums, pixel_tiles
 from mavcg.specs.kernel import Machine, View
@@ -132,6 +134,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
         self.x, self.w, self.out = (numbers.operand(i, name) for i, name in enumerate(("x", "weights", "out")))
         self.residual_view: View = getattr(spec, "residual", None) or spec.out
         self.residual = endings.residual and numbers.at_place(spec.operand_count - 1, endings.residual)
+        self.excess = numbers.operand(EXCESS_OPERAND, "excess") if spec.excess else None
         self.columns = numbers.at("out.shape.2", spec.out.shape[2])
         self.room: Value | None = None
         if self.form.in_tiles:
@@ -215,6 +218,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             name="w_first",
         )
         weights = address(b, self.w, w_first)
+        excess = self.second_parts(panel, channel)
         ending = self.endings.at(packed_first, out_first)
 
         def pointers(index: Value) -> QPointers:
@@ -232,7 +236,7 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             x = start(self.x, "x", spec.x, spec.stride[0], in_first)
             out = start(self.out, "out", spec.out, 1, out_first)
             residual = self.residual and start(self.residual, "residual", self.residual_view, 1, out_first)
-            return QPointers(x, weights, out, residual, self.endings.flip)
+            return QPointers(x, weights, out, residual, self.endings.flip, excess)
 
         if self.room is not None:
             steps = spec.x.strides[2] * spec.stride[1], *self.written_steps(2)
@@ -249,6 +253,16 @@ class _ConvolutionEmitter(RowsOfWork[EightBitConvolution]):
             row_tiles(b, run.begin, run.end, tiling.widths.mr, tile)
         else:
             repeat(b, run.begin, run.end, lambda index: self.tiles(tiling, used, pointers(index), ending), "row")
+
+    def second_parts(self, panel: Value, channel: Value) -> ExcessPointers | None:
+        """Return the pointers into the table of weights' second parts for tiles from a channel on, or None without."""
+        b, spec = self.b, self.spec
+        if not spec.excess:
+            return None
+        assert spec.excess == len(self.run.levels) + 1  # the table's places are of the run that the lowering saw
+        header = address(b, self.excess, b.mul(panel, const(HEADER_WORDS * WORD_BYTES)))
+        lane = b.urem(channel, const(spec.lanes))
+        return ExcessPointers(self.excess, header, b.mul(lane, const(GROUP)), spec.lanes * GROUP)
 
     def written_steps(self, axis: int) -> tuple[int, int]:
         """Return the distances of neighbours along an axis in out and residual, in bytes."""

@@ -7,12 +7,23 @@ in place, as many bytes at a time.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.builder.emit import I8, I16, I32, I64, Values, address, call_intrinsic, const, note_tile
+from mavcg.kernels.builder.emit import (
+    I8,
+    I16,
+    I32,
+    I64,
+    Values,
+    address,
+    call_intrinsic,
+    const,
+    note_tile,
+)
 from mavcg.kernels.builder.lanes import shuffle, splat
 from mavcg.kernels.builder.product_loop import (
     ProductLoop,
@@ -24,6 +35,7 @@ from mavcg.kernels.builder.product_loop import (
     window_loops,
 )
 from mavcg.kernels.int8.register_tile import GROUP, MATRIX_GROUP, ProductForm, SumRun, chains
+from mavcg.kernels.int8.second_parts import ExcessPointers
 from mavcg.kernels.int8.tile import QPointers, QTile, TileEnding, TileSums
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine
@@ -64,7 +76,7 @@ def emit_qtile(
 @dataclass(frozen=True)
 class _Groups:
     """Groups that are multiplied at once, each of a product's terms. at: pointers to the first of the unrolled ones.
-    groups: their numbers.
+    groups: their numbers. pieces: number of vectors of weights.
 
     wide: of each pixel the inputs of several groups, if these are loaded at once. terms: as in SumRun.terms.
     """
@@ -73,6 +85,7 @@ class _Groups:
     groups: range
     wide: Sequence[Value]
     terms: tuple[int, ...]
+    pieces: int
 
 
 def _share_inputs(offsets: Sequence[int], groups: int) -> bool:
@@ -120,6 +133,8 @@ class _Int8MicroKernel:
         row = (*begin, *[zero] * (self.pieces - len(begin)))
         start = row * self.rows + (zero,) * (size * (self.chains - 1))
         acc = window_loops(b, self.run.levels, self.run.groups, self.at.inputs, self.neighbours, start)
+        if self.at.excess is not None:
+            acc = self.second_parts(self.at.excess, acc)
         total = list(acc[:size])
         for chain in range(1, self.chains):
             total = [b.add(x, y) for x, y in zip(total, acc[chain * size : (chain + 1) * size], strict=True)]
@@ -167,6 +182,23 @@ class _Int8MicroKernel:
             acc = products.terms(self.steps(packed // terms, last, self.run.terms()[-1]), acc)
         return acc
 
+    def second_parts(self, at: ExcessPointers, sums: Values) -> Values:
+        """Emit the products of second parts of weights, panel by panel; return the sums."""
+        of_panel = self.tile.panel // self.form.piece
+        for panel, first in enumerate(range(0, self.pieces, of_panel)):
+            pieces = range(first, min(first + of_panel, self.pieces))
+            sums = at.add(self.b, self.run, self.at.inputs, panel, partial(self.second_part, pieces), sums)
+        return sums
+
+    def second_part(self, pieces: range, at: TermPointers, sums: Values) -> Values:
+        """Emit the products of one group with second parts of some pieces' weights; return all sums."""
+        tile = SumTile(self.rows, len(pieces))
+        products = ProductLoop(self.b, tile, self.pixel_inputs, self.piece_weights, self.multiply_add)
+        numbers = [row * self.pieces + piece for row in range(self.rows) for piece in pieces]
+        group = _Groups(at, range(1), (), (0,) * GROUP, len(pieces))
+        after = dict(zip(numbers, products.terms([group], [sums[n] for n in numbers]), strict=True))
+        return tuple(after.get(number, value) for number, value in enumerate(sums))
+
     @property
     def group_bytes(self) -> int:
         """Size of the packed weights of one product's terms, of all channels of a panel."""
@@ -184,7 +216,8 @@ class _Int8MicroKernel:
             if self.by_lane(count) and done % self.by_lane_at_once == 0:
                 wide = [self.wide(address(self.b, at.left, o + done * GROUP)) for o in self.tile.in_offsets]
             at_once = range(done, min(count, done + self.at_once))
-            yield _Groups(at, at_once, wide, terms[done * self.form.terms :][: self.form.terms])
+            of_product = terms[done * self.form.terms :][: self.form.terms]
+            yield _Groups(at, at_once, wide, of_product, self.weight_pieces)
 
     def pixel_inputs(self, step: _Groups) -> Iterator[list[Value]]:
         """Return the groups of each pixel's inputs, broadcast; for products of matrices, those of each two pixels."""
@@ -201,7 +234,7 @@ class _Int8MicroKernel:
 
     def piece_weights(self, step: _Groups) -> Iterator[list[Value]]:
         """Return the groups of each piece's weights; the last piece is 1 for window sums."""
-        for piece in range(self.weight_pieces):
+        for piece in range(step.pieces):
             yield [self.weight(step.at.right, g, piece) for g in step.groups]
         if self.form.window_sums:
             yield [self.ones(step.terms)] * len(step.groups)

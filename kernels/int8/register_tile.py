@@ -274,7 +274,7 @@ class Int8Tiling:
     vectors: int
     widths: Widths
 
-    def row_cycles(self, form: ProductForm, vectors: int, steps: int, rows: int) -> float:
+    def row_cycles(self, form: ProductForm, vectors: int, steps: float, rows: int) -> float:
         """Return the modelled cycles of one of `rows` rows of pixels. vectors: of all output channels. steps: groups of
         a sum."""
         chunks, rest = divmod(vectors, self.vectors)

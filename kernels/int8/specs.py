@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum
 from mavcg.kernels.conv.spec import Convolution
+from mavcg.kernels.int8.excess import least_parts
 from mavcg.kernels.int8.register_tile import (
     GROUP,
     MATRIX_GROUP,
+    TOGETHER,
     ProductForm,
     SumRun,
     choose_tiling,
@@ -25,6 +27,11 @@ from mavcg.specs.row_kernel import RowProducts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import TilingRules
 
+Array: TypeAlias = NDArray[Any]
+
+
+EXCESS_OPERAND = 5  # number of the table of second parts among the operands, if there is one
+
 
 class EightBitConvolution(Convolution):
     """Base of the specs of convolutions over 8-bit images, for all epilogues.
@@ -32,12 +39,14 @@ class EightBitConvolution(Convolution):
     narrow: no packed weight is -128. in_i16: number of groups whose products i16 can sum (register_tile.sums_in_i16).
     terms: neighbouring terms of a sum in packed weights, GROUP or MATRIX_GROUP. window_sums: True if the sum of each
     output's inputs is needed too. beyond: bytes after a run of inputs that may be read as well, to fill its last group.
+    excess: as in QConv2d; 0 if weights are in one part.
     """
 
     narrow: bool
     in_i16: int
     terms: int
     beyond: int = 0
+    excess: int = 0
 
     words: Words
 
@@ -110,7 +119,7 @@ class EightBitConvolution(Convolution):
     @property
     def fits_tiles(self) -> bool:
         """True if its sums may be in AMX's tiles: a run sets nothing of it, and inputs are not summed, too."""
-        return not (self.free_rows or self.words or self.window_sums or 0 in self.out.shape)
+        return not (self.free_rows or self.words or self.window_sums or self.excess or 0 in self.out.shape)
 
     def _gains(self, tiles: ProductForm, form: ProductForm, machine: Machine) -> bool:
         """True if a row of pixels takes fewer cycles in tiles, whose sums are stored and loaded again."""
@@ -128,7 +137,8 @@ class QConv2d(EightBitConvolution):
     inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits.
     residual: N, H, W, C, 8 bits, the last operand, which `sum` adds before the result is rounded again; `sum` may also
     only scale the rounded result. free_rows: as in Convolution. words: as in Conv2d, the last operands. beyond: as in
-    filled_for_tiles. A row of work is a row of output pixels, or, where by_channels, a panel.
+    filled_for_tiles. excess: 0, or the words of a place in the table of weights' second parts, i32 (excess_table), the
+    operand before the residual. A row of work is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -149,11 +159,12 @@ class QConv2d(EightBitConvolution):
     free_rows: bool = False
     words: Words = ()
     beyond: int = 0
+    excess: int = 0
 
     @property
     def residual_operand(self) -> int:
         """Number of the residual among the operands."""
-        return 5
+        return EXCESS_OPERAND + bool(self.excess)
 
     @property
     def operand_count(self) -> int:
@@ -164,12 +175,19 @@ class QConv2d(EightBitConvolution):
         return replace(super().tiling_rules, residual=self.residual is not None)
 
 
-# Cores with products of matrices, and of tiles, for the choice of a packing, which does not depend on their other
-# properties.
+# Cores with products of matrices, of tiles, and of byte pairs, for the choice of a packing, which does not depend on
+# their other properties.
 _MATRIX_CORE = Machine("matrix", "aarch64", "generic", dot_product=True, matrix_product=True)
 _TILE_CORE = Machine(
     "tiles", "x86_64", "generic", vector_bytes=64, vector_registers=32, dot_product=True, int8_tiles=True
 )
+
+
+_PAIR_CORE = Machine("pairs", "x86_64", "generic", vector_bytes=32, vector_registers=16)
+# Largest ratio of the modelled cycles of weights in two parts to those of whole ones at which they are in two parts. On
+# a Zen 3 additions of i16 take issue slots from products, which the model does not count: two groups at once, without
+# second parts, take 0.82 of the time of one (interleaved, quiet) and 0.75 of the modelled cycles.
+EXCESS_GAIN = 0.85
 
 
 def filled_for_tiles(spec: QConv2d) -> QConv2d:
@@ -204,12 +222,35 @@ def packed_terms(spec: EightBitConvolution, most: int) -> int:
     )[0]
 
 
-def _row_cycles(spec: EightBitConvolution, form: ProductForm, machine: Machine) -> float:
-    """Return the modelled cycles of a row of output pixels by a form of products."""
+def in_byte_pairs(spec: QConv2d, packed: Array) -> QConv2d:
+    """Return the spec with weights in two parts if sums of byte pairs in i16 then take fewer cycles.
+
+    spec: with in_i16 of the whole weights. packed: i8 [groups, panels, steps, lanes, 4].
+    """
+    if spec.terms != GROUP or spec.run.length < GROUP or 0 in spec.out.shape:
+        return spec
+    best, least = spec, EXCESS_GAIN * _row_cycles(spec, spec.form(_PAIR_CORE), _PAIR_CORE)
+    for together in TOGETHER:
+        if together <= spec.in_i16:
+            break
+        split = replace(spec, in_i16=together, excess=len(spec.run.levels) + 1)
+        parts = least_parts(packed, spec.run, together) / (packed.shape[0] * packed.shape[1])
+        cycles = _row_cycles(split, split.form(_PAIR_CORE), _PAIR_CORE, parts)
+        if cycles < least:
+            best, least = split, cycles
+    return best
+
+
+def _row_cycles(spec: EightBitConvolution, form: ProductForm, machine: Machine, more: float = 0.0) -> float:
+    """Return the modelled cycles of a row of output pixels by a form of products.
+
+    more: groups of the sum that are multiplied beside those of the run, one by one.
+    """
     width, vectors, panel = spec.run_pixels, -(-spec.out_channels // form.lanes), max(1, spec.lanes // form.lanes)
     tiling = choose_tiling(form, form.available(machine), width, vectors, panel, spec.run.steps, spec.pixel_rows)
     sorting = width * vectors / all_cores_fit().int8_register_tile.multiplies_per_cycle if form.matrix else 0.0
-    return tiling.row_cycles(form, vectors, spec.run.steps, spec.pixel_rows) + sorting
+    apart = tiling.row_cycles(replace(form, together=1), vectors, more, spec.pixel_rows) if more else 0.0
+    return tiling.row_cycles(form, vectors, spec.run.steps, spec.pixel_rows) + sorting + apart
 
 
 def merged_run(levels: list[tuple[int, int]], length: int, terms: int = GROUP) -> SumRun:
@@ -228,9 +269,6 @@ def merged_run(levels: list[tuple[int, int]], length: int, terms: int = GROUP) -
         else:
             merged.insert(0, (count, step))
     return SumRun(tuple(merged), length, terms)
-
-
-Array: TypeAlias = NDArray[Any]
 
 
 CHANNELS = 32  # packed constants are padded to a multiple of this, the channels of the longest vector

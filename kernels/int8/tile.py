@@ -12,6 +12,7 @@ from mavcg.kernels.builder.emit import F32, I8, I16, I32, I64, address, intrinsi
 from mavcg.kernels.builder.lanes import load_lanes, shuffle, splat, store_lanes
 from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum, limits
 from mavcg.kernels.int8.register_tile import ProductForm
+from mavcg.kernels.int8.second_parts import ExcessPointers
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine
 
@@ -165,7 +166,7 @@ class QPointers:
 
     residual: None without one. flip: a register of bytes 128 if the product form flips the signedness of inputs. It is
     loaded from memory: if LLVM knew that all bytes are equal, it would flip single numbers before the broadcast, which
-    then could no longer be part of the load.
+    then could no longer be part of the load. excess: the second parts of the weights, or None.
     """
 
     inputs: Value
@@ -173,6 +174,7 @@ class QPointers:
     out: Value
     residual: Value | None
     flip: Value | None
+    excess: ExcessPointers | None = None
 
 
 @dataclass(frozen=True)

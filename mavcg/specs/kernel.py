@@ -77,12 +77,15 @@ class Packing:
     of matrices. bf16_terms: the same of a bf16 sum: 2 for products of pairs, 4 for products of matrices, 1 where
     factors are widened to f32; 32 for blocks of up to 32 terms, of which two lie together. int8_tiles: True if a
     version has tiles of 8-bit sums, for which runs of inputs are filled up to whole groups where rows are long enough.
+    byte_pairs: True if all cores add pairs of products of bytes as i16 (x86 without dot products): weights that are too
+    large for such sums are then packed in two parts.
     """
 
     lanes: int
     terms: int = 4
     bf16_terms: int = 1
     int8_tiles: bool = False
+    byte_pairs: bool = False
 
 
 @dataclass(frozen=True)

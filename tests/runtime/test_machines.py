@@ -72,6 +72,15 @@ def test_weights_of_bf16_are_packed_in_pairs_if_all_cores_multiply_them_fast() -
     assert terms("sapphirerapids", "znver4") == terms("sapphirerapids", "icelake-server") == 1
 
 
+def test_weights_may_be_in_two_parts_where_no_core_has_dot_products() -> None:
+    def pairs(*names: str) -> bool:
+        return packing_for(X86, machines_for(cores_for(names), X86).values()).byte_pairs
+
+    assert pairs("znver3") and pairs("haswell", "skylake-avx512")
+    assert not pairs("znver3", "znver4") and not pairs("sapphirerapids") and not packing_for(X86).byte_pairs
+    assert not packing_for(ARM, machines_for(cores_for(["cortex-a53"]), ARM).values()).byte_pairs
+
+
 def test_x86_machines_are_what_their_profiles_say() -> None:
     machine_of = machines_for(cores_for(["haswell", "skylake-avx512", "icelake-server", "intel-gracemont"]), X86)
     widths = {name: (m.vector_bytes, m.vector_registers, m.dot_product) for name, m in machine_of.items()}

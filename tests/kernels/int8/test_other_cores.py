@@ -177,13 +177,14 @@ static char *between(char **all, long bytes, int at_end) {
 static char *taken(char *to, long bytes) { if (fread(to, 1, bytes, stdin) != bytes) exit(4); return to; }
 static char *aligned(long bytes) { return taken(aligned_alloc(64, (bytes + 63) / 64 * 64), bytes); }
 typedef void kernel(void *, long, long, void *);
-static void compute(kernel *run, char *x, long x_bytes, char *w, char *b, char *m, long out_bytes, long rows) {
+/* p: x, packed weights, biases, multipliers, second parts of weights or 0. */
+static void compute(kernel *run, char **p, long x_bytes, long out_bytes, long rows) {
     static char *pages[2];
     for (int at_end = 0; at_end < 2; at_end++) {
         char *in = between(&pages[0], x_bytes, at_end), *out = between(&pages[1], out_bytes, at_end);
         memset(out, 0x5a, out_bytes);
-        memcpy(in, x, x_bytes);
-        void *args[] = {in, w, out, b, m};
+        memcpy(in, p[0], x_bytes);
+        void *args[] = {in, p[1], out, p[2], p[3], p[4]};
         run(args, rows / 2, rows, 0);
         run(args, 0, rows / 2, 0);
         fwrite(out, 1, out_bytes, stdout);
@@ -202,11 +203,10 @@ def driver(steps: Sequence[Step], sizes: Sequence[int]) -> str:
         heads.append(f'kernel {symbol} __asm__("{version_symbol(kernel_name(step.spec), "tested")}");')
         x_bytes = step.spec.x.elements  # type: ignore[attr-defined]
         packed = [o.constant.nbytes for o in step.operands if o.constant is not None]
-        names = ", ".join(f"p[{i}]" for i in range(1, 4))
         reads = [f"p[0] = taken(malloc({x_bytes}), {x_bytes});"]
         reads += [f"p[{i}] = aligned({size});" for i, size in enumerate(packed, 1)]
-        call = f"compute({symbol}, p[0], {x_bytes}, {names}, {out_bytes}, {step.spec.rows});"
-        lines.append("{ char *p[4]; " + " ".join([*reads, call]) + " }")
+        call = f"compute({symbol}, p, {x_bytes}, {out_bytes}, {step.spec.rows});"
+        lines.append("{ char *p[5] = {0}; " + " ".join([*reads, call]) + " }")
     return DRIVER + "\n".join(heads) + "\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
 
 
@@ -268,9 +268,13 @@ def test_sums_of_eight_terms_around_the_edges_of_tiles(core: str, tmp_path: Path
 
 
 def assert_exact(numbers_of: Sequence[int], machine: Machine, packing: Packing, folder: Path) -> None:
-    """Check that these cases' kernels, in one program, compute what the reference does."""
+    """Check that these cases' kernels compute what the reference does."""
+    assert_cases([lowered(number, packing) for number in numbers_of], machine, folder)
+
+
+def assert_cases(cases: Sequence[tuple[Node, list[Any], Step]], machine: Machine, folder: Path) -> None:
+    """Check that the kernels of nodes with inputs and packed steps, in one program, compute what the reference does."""
     target = TARGETS[machine.arch]
-    cases = [lowered(number, packing) for number in numbers_of]
     expected = [evaluate(node, inputs)[0] for node, inputs, _ in cases]
     steps = [step for _, _, step in cases]
     text = kernel_module([*dict.fromkeys(s.spec for s in steps)], machine, "tested", target)
