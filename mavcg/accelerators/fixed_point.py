@@ -283,15 +283,16 @@ def evaluate_node(
 def evaluate(graph: XGraph, images: Mapping[str, Array], rounding: str) -> dict[str, Array]:
     """Return every tensor of a quantised graph by name: int8, or f32 for host nodes without a radix position.
 
-    images: int8 for each input node, at its radix position. Host nodes are computed in f32 from the real numbers that
-    their inputs represent, and rounded to their radix position if they have one.
+    images: for each input node int8 at its radix position, or f32 if it has none. Host nodes are computed in f32 from
+    the real numbers that their inputs represent, and rounded to their radix position if they have one.
     """
     nodes, values = graph.by_name(), dict[str, Array]()
     for node in graph.nodes:
         radices = [nodes[name].radix for name in node.inputs]
         inputs = [values[name] for name in node.inputs]
         if node.kind == "input":
-            values[node.name] = np.asarray(images[node.name], np.int8).reshape(node.shape)
+            dtype = np.float32 if node.radix is None else np.int8
+            values[node.name] = np.asarray(images[node.name], dtype).reshape(node.shape)
         elif node.kind == "host":
             values[node.name] = evaluate_host(graph, node, inputs, [nodes[name] for name in node.inputs])
         else:

@@ -92,14 +92,14 @@ def read_inputs(
     arrays: Mapping[str, Array],
     shapes: Mapping[str, tuple[int, int, int]],
     nchw: tuple[str, ...],
-    radices: Mapping[str, int],
+    quantisations: Mapping[str, HostTensor],
 ) -> dict[str, Array]:
     """Return the int8 inputs [1, H, W, C] of a program; real numbers are quantised, integers are kept.
 
-    shapes: H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W. radices: radix
-    position of each input. Raises: MavcgError.
+    shapes: H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W.
+    quantisations: how each input's int8 stand for real numbers. Raises: MavcgError.
     """
-    from mavcg.accelerators.fixed_point import to_integers
+    from mavcg.accelerators.fixed_point import integers_of
 
     inputs = {}
     for name, (height, width, channels) in shapes.items():
@@ -112,5 +112,5 @@ def read_inputs(
             expected = f"{[1, channels, height, width] if name in nchw else [1, height, width, channels]}"
             raise MavcgError(f"--input {name}: is {array.dtype} {list(array.shape)}; give {expected}")
         array = np.ascontiguousarray(array).reshape(1, height, width, channels)
-        inputs[name] = array if array.dtype == np.int8 else to_integers(array, radices[name])
+        inputs[name] = array if array.dtype == np.int8 else integers_of(quantisations[name], array)
     return inputs

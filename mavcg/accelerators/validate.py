@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.accelerators.fixed_point import evaluate, to_integers
+from mavcg.accelerators.fixed_point import evaluate, integers_of
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.instruction import AccelInstruction
 from mavcg.accelerators.simulator.functional import execute
@@ -123,5 +123,8 @@ class _Compared:
 
 
 def integer_images(graph: XGraph, image: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the int8 inputs of a quantised graph for f32 inputs. image: arrays in the graph's order of dimensions."""
-    return {node.name: to_integers(image[node.name], node.radix or 0) for node in graph.inputs()}
+    """Return the inputs of a quantised graph for f32 inputs: int8, or f32 for those that the CPU alone reads.
+
+    image: arrays in the graph's order of dimensions.
+    """
+    return {n.name: image[n.name] if n.radix is None else integers_of(n, image[n.name]) for n in graph.inputs()}

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compute floor(real * 2^radix + 1/2), saturated, as the compiler quantises. NaN becomes 0. */
-static int8_t quantise(float real, int radix) {
-    double scaled = floor(ldexp((double)real, radix) + 0.5);
+/* Quantise as the compiler does, saturated: floor(real * 2^radix + 1/2), or the nearest multiple of a file's scale, to
+ * even, from its zero point. NaN becomes 0. */
+static int8_t quantise(float real, const mavcg_accel_tensor *tensor) {
+    /* The quotient is a float, as ONNX has it. */
+    double scaled = tensor->scale > 0 ? rint((double)(real / tensor->scale)) + tensor->zero
+                                      : floor(ldexp((double)real, tensor->radix) + 0.5);
     if (scaled > INT8_MAX) return INT8_MAX;
     if (scaled < INT8_MIN) return INT8_MIN;
     return isnan(scaled) ? 0 : (int8_t)scaled;
@@ -59,14 +62,14 @@ static size_t model_index(const int64_t *dims, bool nchw, size_t at) {
 void take_input(const struct value *value, const struct buffer *buffer, const float *input) {
     for (size_t i = 0; i < value->tensor.elements; i++) {
         float real = input[model_index(value->dims, value->nchw, i)];
-        if (buffer->integers) buffer->integers[i] = quantise(real, value->tensor.radix);
+        if (buffer->integers) buffer->integers[i] = quantise(real, &value->tensor);
         if (buffer->reals) buffer->reals[i] = real;
     }
 }
 
 void quantise_reals(const struct value *value, const struct buffer *buffer) {
     for (size_t i = 0; buffer->integers && i < value->tensor.elements; i++)
-        buffer->integers[i] = quantise(buffer->reals[i], value->tensor.radix);
+        buffer->integers[i] = quantise(buffer->reals[i], &value->tensor);
 }
 
 void copy_stored(const struct value *value, const struct buffer *buffer, void *features, bool to_device) {
@@ -76,9 +79,14 @@ void copy_stored(const struct value *value, const struct buffer *buffer, void *f
         else memcpy(dense, stored, value->channels);
 }
 
+/* Return the real number that an int8 stands for. */
+static float real_of(int8_t integer, const mavcg_accel_tensor *tensor) {
+    return tensor->scale > 0 ? (float)(integer - tensor->zero) * tensor->scale : ldexpf((float)integer, -tensor->radix);
+}
+
 void give_output(const struct output *output, const struct value *value, const struct buffer *buffer, float *made) {
     for (size_t i = 0; i < value->tensor.elements; i++)
-        made[model_index(output->dims, output->nchw, i)] = buffer->integers ? ldexpf((float)buffer->integers[i],
-                                                                                     -value->tensor.radix)
-                                                                            : buffer->reals[i];
+        made[model_index(output->dims, output->nchw, i)] = buffer->integers
+                                                               ? real_of(buffer->integers[i], &value->tensor)
+                                                               : buffer->reals[i];
 }

@@ -1,6 +1,7 @@
 /* Reads a program's ELF file. Nothing in it is trusted: every offset, count and size is checked before its use. */
 #include "image.h"
 
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,12 +159,19 @@ static void take_output(struct reader *reader, const struct image *image, struct
     if (!value || value->tensor.elements != output->tensor.elements ||
         (output->nchw && (value->tensor.rank != 4 || value->channels != output->dims[1])))
         reader->ends = true;
-    else output->tensor.radix = value->tensor.radix;
+    else {
+        output->tensor.radix = value->tensor.radix;
+        output->tensor.scale = value->tensor.scale;
+        output->tensor.zero = value->tensor.zero;
+    }
 }
 
 static void take_value(struct reader *reader, uint64_t feature_bytes, struct value *value) {
     value->tensor.name = take_text(reader);
     value->tensor.radix = (int32_t)take(reader);
+    uint32_t scale = take(reader);
+    memcpy(&value->tensor.scale, &scale, sizeof scale);
+    value->tensor.zero = (int32_t)take(reader);
     value->nchw = take(reader) != 0;
     value->offset = take(reader);
     value->pixel = take(reader);
@@ -173,7 +181,8 @@ static void take_value(struct reader *reader, uint64_t feature_bytes, struct val
     value->channels = !rank ? 1 : (uint32_t)value->dims[value->nchw ? 1 : rank - 1];
     value->pixels = (uint32_t)(elements / value->channels);
     bool radix_fits = value->tensor.radix == NO_RADIX || (value->tensor.radix >= -64 && value->tensor.radix <= 64);
-    if (!radix_fits) reader->ends = true;
+    bool zero_fits = value->tensor.zero >= INT8_MIN && value->tensor.zero <= INT8_MAX;
+    if (!radix_fits || !zero_fits || !(value->tensor.scale >= 0 && value->tensor.scale <= FLT_MAX)) reader->ends = true;
     if (!value->pixel) return;
     uint64_t end = value->offset + (uint64_t)(value->pixels - 1) * value->pixel + value->channels;
     if (value->tensor.radix == NO_RADIX || value->pixel < value->channels || end > feature_bytes) reader->ends = true;

@@ -9,7 +9,7 @@
 
 enum {
     MESSAGE_BYTES = 256,
-    HOST_TABLE_MAGIC = 0x3254484d, /* "MHT2" */
+    HOST_TABLE_MAGIC = 0x3354484d, /* "MHT3" */
     MOST_RANK = 8,
     NO_RADIX = INT32_MIN
 };

@@ -89,6 +89,8 @@ typedef struct mavcg_accel_tensor {
     const int64_t *dims; /* [rank] */
     size_t elements;
     int32_t radix; /* position of the binary point of the device's int8; INT32_MIN if it stays f32 */
+    float scale;   /* of an 8-bit file: q stands for (q - zero) * scale; 0: q * 2^-radix */
+    int32_t zero;
 } mavcg_accel_tensor;
 
 /* Read a program's file and the libraries of its CPU parts, which lie in the same folder, and put code and parameters

@@ -107,4 +107,4 @@ def host_tensor(node: XNode) -> HostTensor:
     """Return the description of a node's tensor for the host."""
     nchw = node.op == "nchw" and node.kind == "input"
     dims = (node.shape[0], node.shape[3], node.shape[1], node.shape[2]) if nchw else node.shape
-    return HostTensor(node.name, dims, node.radix, nchw)
+    return HostTensor(node.name, dims, node.radix, nchw, node.scale, node.zero)

@@ -154,7 +154,7 @@ def _program(
 
 
 def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
-    nodes = [node for node in graph.nodes if node.radix is not None]
+    nodes = [node for node in graph.nodes if node.radix is not None and node.scale is None]
     return tuple(NodeRadix(n.name, n.radix or 0, n.weight_radix, n.bias_steps, n.multipliers) for n in nodes)
 
 

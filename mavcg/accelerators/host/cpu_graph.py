@@ -47,8 +47,7 @@ class _CpuGraph:
             self.real[node.name] = self.graph.input(node.name, TensorType("f32", node.shape))
             return
         integers = self.graph.input(node.name, TensorType("i8", node.shape))
-        scale, zero = self._number(2.0**-node.radix), self.graph.constant(np.int8(0), "zero")
-        self.real[node.name] = self.graph.add("dequantize", [integers, scale, zero], axis=0)
+        self.real[node.name] = self._dequantized_tensor(node, integers)
 
     def add_node(self, node: XNode) -> None:
         inputs = [self.real[name] for name in node.inputs]
@@ -56,11 +55,21 @@ class _CpuGraph:
             made = self._inline(node, inputs)
             low, high, rounding = LOWEST, HIGHEST, "half_up"
         else:
+            assert node.scale is None  # operations with a file's scales stay on the accelerator
             made = self._leaky(node, _NODES[node.kind](self, node, inputs))
             (low, high), rounding = bounds(node), self.rounding
-        if node.radix is not None:
+        if node.scale is not None:
+            made = self._dequantized_tensor(node, self.graph.add("quantize", [made, *self._format(node)], to="i8"))
+        elif node.radix is not None:
             made = self._round(made, node.radix, low, high, rounding)
         self.real[node.name] = made
+
+    def _format(self, node: XNode) -> tuple[str, str]:
+        scale = 2.0 ** -(node.radix or 0) if node.scale is None else node.scale
+        return self._number(scale), self.graph.constant(np.int8(node.zero), "zero")
+
+    def _dequantized_tensor(self, node: XNode, integers: str) -> str:
+        return self.graph.add("dequantize", [integers, *self._format(node)], axis=0)
 
     def _number(self, value: float) -> str:
         return self.graph.constant(np.float32(value), "number")

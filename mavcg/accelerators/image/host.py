@@ -12,6 +12,8 @@ from mavcg.accelerators.xgraph import ModelOutput
 MOST_DIMENSIONS = 8
 LEAST_RADIX, MOST_RADIX = -64, 64
 Radix = Annotated[int, Meta(ge=LEAST_RADIX, le=MOST_RADIX, description="a radix position from -64 to 64")]
+_Scale = Annotated[float, Meta(gt=0, le=3e38, description="a scale above 0")]
+_Zero = Annotated[int, Meta(ge=-128, le=127, description="a zero point from -128 to 127")]
 _Dimension = Annotated[int, Meta(ge=1, lt=1 << 31, description="a dimension from 1 to 2^31 - 1")]
 _Dimensions = Annotated[tuple[_Dimension, ...], Meta(max_length=MOST_DIMENSIONS, description="a list of dimensions")]
 
@@ -21,13 +23,16 @@ class HostTensor:
     """A tensor that the host writes, reads or passes to a CPU part.
 
     dims: in the model's own order. radix: radix position of its int8 numbers; None if it stays f32, on the CPU only.
-    nchw: True if the model's order is N, C, H, W and the device's is N, H, W, C.
+    nchw: True if the model's order is N, C, H, W and the device's is N, H, W, C. scale, zero: those of an 8-bit file;
+    None for a radix position alone.
     """
 
     name: str
     dims: _Dimensions
     radix: Radix | None
     nchw: bool = False
+    scale: _Scale | None = None
+    zero: _Zero = 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.forms import WORD_BYTES
 from mavcg.accelerators.target import OWN
 
-TABLE_MAGIC = 0x3254484D  # "MHT2"
+TABLE_MAGIC = 0x3354484D  # "MHT3"
 FOREIGN_MAGIC = 0x4654484D  # "MHTF": of another instruction set, which the host side in C refuses
 _NO_RADIX = 0x80000000  # INT32_MIN
 
@@ -18,12 +18,13 @@ _NO_RADIX = 0x80000000  # INT32_MIN
 def host_table(program: AccelProgram) -> bytes:
     """Return section .host: the plan and the device's sizes as little-endian 32-bit words, for the host side in C.
 
-    In this order: magic; cores, word, output channels, rows, words of feature and weight memory, banks, rounding; for
-    each tensor name, radix position, nchw, offset and pixel distance in the features segment (0, 0: not stored),
-    dimensions; for each output of the network its tensor's index, name, nchw, dimensions; list of the network's
-    inputs; for each segment offset and bytes of its code, lists of the tensors that the host writes before it and reads
-    after it; for each CPU part, one more than segments, library, inputs, outputs. Tensors are listed by index. Tables,
-    lists and texts begin with their length; a text is padded with zeros to a whole word.
+    In this order: magic; cores, word, output channels, rows, words of feature and weight memory, banks, rounding;
+    for each tensor name, radix position, scale (f32, 0 without one), zero point, nchw, offset and pixel distance in
+    the features segment (0, 0: not stored), dimensions; for each output of the network its tensor's index, name,
+    nchw, dimensions; list of the network's inputs; for each segment offset and bytes of its code, lists of the
+    tensors that the host writes before it and reads after it; for each CPU part, one more than segments, library,
+    inputs, outputs. Tensors are listed by index. Tables, lists and texts begin with their length; a text is padded
+    with zeros to a whole word.
     """
     plan = program.host
     numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
@@ -59,8 +60,9 @@ def device_sizes(program: AccelProgram) -> tuple[int, ...]:
 def _tensor_words(tensor: HostTensor, stored: StoredTensor | None) -> bytes:
     radix = _NO_RADIX if tensor.radix is None else tensor.radix & 0xFFFFFFFF
     offset_and_stride = (stored.offset, stored.pixel) if stored is not None else (0, 0)
-    numbers = (radix, int(tensor.nchw), *offset_and_stride, len(tensor.dims), *tensor.dims)
-    return _text_words(tensor.name) + struct.pack(f"<{len(numbers)}I", *numbers)
+    numbers = (int(tensor.nchw), *offset_and_stride, len(tensor.dims), *tensor.dims)
+    format_words = struct.pack("<Ifi", radix, tensor.scale or 0.0, tensor.zero)
+    return _text_words(tensor.name) + format_words + struct.pack(f"<{len(numbers)}I", *numbers)
 
 
 def _text_words(text: str) -> bytes:

@@ -134,6 +134,11 @@ class AccelProgram:
         return tuple(pairwise(bounds))
 
     @property
+    def has_file_scales(self) -> bool:
+        """Return True if tensors have the scales of an 8-bit file."""
+        return any(tensor.scale is not None for tensor in self.host.tensors)
+
+    @property
     def cpu_nodes(self) -> tuple[str, ...]:
         """Return the names of the nodes that the CPU computes, in the order of execution."""
         return tuple(name for part in self.host.parts for name in part.nodes)

@@ -53,7 +53,7 @@ def run_program(options: AccelRunOptions) -> None:
     The outputs are the model's. If nodes are left to the CPU, their libraries must be beside the program and be for
     this machine (`mavcg accel build --board host`); the host side in C then runs the whole network, as with a device.
     With --accelerator the outputs are the tensors that leave the accelerator, [1, H, W, C], as real numbers: integer *
-    2^-radix; with --integers they are these integers.
+    2^-radix, or by a file's scale and zero point; with --integers they are these integers.
 
     Inputs are real numbers in the model's order of dimensions, or int8 numbers as [1, H, W, C].
 
@@ -133,7 +133,7 @@ def _run_accelerator(
     image: "AccelProgram", inputs: list[str] | None, seed: int | None, integers: bool
 ) -> dict[str, Any]:
     """Run the accelerator's part in the functional simulator, and return its outputs by name."""
-    from mavcg.accelerators.fixed_point import to_reals
+    from mavcg.accelerators.fixed_point import reals_of
     from mavcg.accelerators.images import read_inputs
     from mavcg.accelerators.simulator.functional import execute
     from mavcg.console.arrays import named_input_arrays
@@ -148,10 +148,10 @@ def _run_accelerator(
         given,
         {name: (t.height, t.width, t.channels) for name, t in tensors.items()},
         image.nchw,
-        {name: t.radix for name, t in tensors.items()},
+        {name: image.host.tensor(name) for name in tensors},
     )
     results = execute(image, ready)
-    return {name: array if integers else to_reals(array, image.tensor(name).radix) for name, array in results.items()}
+    return {n: array if integers else reals_of(image.host.tensor(n), array) for n, array in results.items()}
 
 
 def _random(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Any]:

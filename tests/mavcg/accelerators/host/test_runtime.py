@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mavcg.accelerators.fixed_point import evaluate, to_reals
+from mavcg.accelerators.fixed_point import evaluate, reals_of
 from mavcg.accelerators.host.runtime import DeviceProgram
 from mavcg.accelerators.image.elf_file import write_elf
 from mavcg.errors import MavcgError
@@ -20,13 +20,13 @@ def assert_equal_to_reference(seed: int, path: Path) -> bool:
         return False
     graph, target, program = made
     write_elf(program, path)
-    images, radices = random_inputs(graph, seed), {node.name: node.radix or 0 for node in graph.nodes}
+    images, nodes = random_inputs(graph, seed), graph.by_name()
     expected = evaluate(graph, images, target.rounding)
     with DeviceProgram(path) as simulated:
-        outputs = simulated.run({name: to_reals(array, radices[name]) for name, array in images.items()})
+        outputs = simulated.run({name: reals_of(nodes[name], array) for name, array in images.items()})
     assert set(outputs) == set(graph.outputs)
     for name, values in outputs.items():
-        assert np.array_equal(values, to_reals(expected[name], radices[name])), f"seed {seed}, {name}"
+        assert np.array_equal(values, reals_of(nodes[name], expected[name])), f"seed {seed}, {name}"
     return True
 
 
