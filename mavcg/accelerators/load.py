@@ -14,6 +14,7 @@ import numpy as np
 
 from mavcg.accelerators.fake_quantisation import without_fake_quantisation
 from mavcg.accelerators.networks import NAMES, network
+from mavcg.accelerators.operators.eight_bit import add_eight_bit
 from mavcg.accelerators.operators.elementwise import ELTWISE, UNIT_ACTS, add_eltwise, add_unit_act
 from mavcg.accelerators.operators.moves import (
     add_concat,
@@ -27,7 +28,8 @@ from mavcg.accelerators.operators.products import add_conv, add_deconv, add_dens
 from mavcg.accelerators.operators.scales import LOWERED_ACTS, add_channel_pad, add_prelu, add_shuffle, add_single_act
 from mavcg.accelerators.operators.xgraph_maker import XGraphMaker, add_host
 from mavcg.accelerators.shapes import NAME, check_xgraph
-from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.target import VTA, IsaTarget
+from mavcg.accelerators.tensor_formats import fold_eight_bit_pads, tensor_formats, transposes_outside
 from mavcg.accelerators.xgraph import ModelOutput, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
@@ -39,6 +41,7 @@ from mavcg.passes.graph.intrinsic import fold_scale_after, fold_scale_before, me
 from mavcg.passes.graph.pads import fold_pads
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import prune
+from mavcg.passes.graph.quantized import eight_bit
 from mavcg.passes.graph.states import without_counts, without_states
 from mavcg.passes.graph.transposes import cancel_transposes
 
@@ -61,28 +64,48 @@ PASSES = (
 )
 
 
-def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
-    """Return the coarse operations of a network, in f32, checked.
+# Passes that keep the 8-bit numbers of a file, up to operators on them.
+FILE_SCALE_PASSES = (
+    prune,
+    cancel_transposes,
+    prune,
+    widen_half,
+    spell_out_double,
+    eight_bit,
+    fold_constants,
+    recognise_activations,
+    fold_pads,
+    fold_eight_bit_pads,
+    transposes_outside,
+    prune,
+)
 
-    dense_on_host: True to leave fully connected layers to the CPU, as the paper does.
+
+def xgraph_of(graph: Graph, dense_on_host: bool = True, file_scales: bool = False) -> XGraph:
+    """Return the coarse operations of a network, checked: in f32, or with the scales of its file.
+
+    dense_on_host: True to leave fully connected layers to the CPU, as the paper does. file_scales: True to keep the
+    scales, zero points and 8-bit numbers of the graph.
     Raises: MavcgError for inputs that are not f32, and for a graph without an operation that the accelerator has.
     """
     model = graph
-    for rewrite in PASSES:
+    for rewrite in FILE_SCALE_PASSES if file_scales else PASSES:
         graph = rewrite(graph)
-    maker = XGraphMaker(graph, dense_on_host)
+    maker = XGraphMaker(graph, dense_on_host, formats=tensor_formats(graph, model) if file_scales else {})
     for name in graph.inputs:
-        if graph.types[name].dtype != "f32":
+        if graph.types[name].dtype != "f32" and name not in maker.formats:
             raise MavcgError(f"graph {graph.name}: input {name} is {graph.types[name]}; give a model with f32 inputs")
         _add_input(maker, name)
-    blocks, shuffles = find_space_to_depth(graph), find_shuffles(graph)
+    blocks, shuffles = ({}, {}) if file_scales else (find_space_to_depth(graph), find_shuffles(graph))
     inner = {name for _, _, inside in blocks.values() for name in inside}
     for node in graph.nodes:
         if node.output in maker.now or node.output in inner:
             continue  # a transpose of an input, or a part of a move
         if _is_output_only(maker, node):
             continue  # the host gives out the map in this order
-        if node.output in blocks:
+        if file_scales:
+            add_eight_bit(maker, node)
+        elif node.output in blocks:
             add_reorganise(maker, node, *blocks[node.output])
         elif node.output in shuffles and maker.image(shuffles[node.output][0]) is not None:
             add_shuffle(maker, node, *shuffles[node.output])  # nothing reads the transpose any more
@@ -95,8 +118,9 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
     made = _without_unread(made)
     check_xgraph(made)
     if not any(node.on_accelerator for node in made.nodes):
+        which = " on 8-bit numbers of the file" if file_scales else ""
         raise MavcgError(
-            f"graph {graph.name}: no operator that the accelerator computes, such as conv2d, pools and add"
+            f"graph {graph.name}: no operator{which} that the accelerator computes, such as conv2d, pools and add"
         )
     return made
 
@@ -191,15 +215,23 @@ _MAKERS: Mapping[str, Callable[[XGraphMaker, Node], bool]] = {
 
 
 def load_xgraph(
-    model: str, target: IsaTarget, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None
+    model: str,
+    target: IsaTarget,
+    shapes: Mapping[str, tuple[int, ...]],
+    weights: Path | None = None,
+    file_scales: bool = False,
 ) -> XGraph:
     """Return the f32 XGraph of an .onnx, .tflite or .prototxt file, or of a built-in network.
 
     shapes: shapes of inputs whose dimensions a file leaves free. weights: weights of a .prototxt; None for the
-    .caffemodel beside it. Raises: MavcgError for a name that is neither, a file that cannot be read, and shapes of a
-    built-in network.
+    .caffemodel beside it. file_scales: True for an XGraph that keeps the scales of an 8-bit file. Raises: MavcgError
+    for a name that is neither, a file that cannot be read, shapes of a built-in network, and a target or a network
+    without such scales.
     """
     on_host = target.dense == "cpu"
+    if file_scales and (model in NAMES or target.isa == VTA):
+        f32 = f"{model} is a built-in network in f32; give an 8-bit file"
+        raise MavcgError(f"--file-scales: {f32 if model in NAMES else 'VTA has shifts alone; leave it out'}")
     if model in NAMES:
         if shapes:
             raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; give a model's file")
@@ -212,6 +244,5 @@ def load_xgraph(
         )
     why_not = f"{model}: a program for an accelerator has no memory between runs"
     graph = without_states(import_model(Path(model), shapes, weights), why_not)
-    return xgraph_of(
-        without_counts(graph, f"{model}: a program for an accelerator has outputs of fixed shapes"), on_host
-    )
+    whole = without_counts(graph, f"{model}: a program for an accelerator has outputs of fixed shapes")
+    return xgraph_of(whole, on_host, file_scales)

@@ -196,7 +196,7 @@ def accelerator_share(graph: XGraph) -> float:
 def _host_operations(host: Graph) -> int:
     total = 0
     for node in host.nodes:
-        if node.op in ("conv2d", "conv_transpose2d"):
+        if node.op in ("conv2d", "qconv2d", "conv_transpose2d"):
             # The filter has an element for each multiply-add of an output pixel, or of an input pixel if transposed.
             pixels = host.shape(node.inputs[0] if node.op == "conv_transpose2d" else node.output)[:3]
             total += 2 * host.types[node.inputs[1]].elements * prod(pixels)

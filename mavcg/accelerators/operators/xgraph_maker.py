@@ -4,11 +4,13 @@ A node of the host has a graph of its own: the accelerator has no operation for 
 
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from mavcg.accelerators.shapes import NAME
+from mavcg.accelerators.tensor_formats import TensorFormat
 from mavcg.accelerators.xgraph import Parameters, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, TensorType
@@ -18,7 +20,11 @@ from mavcg.ops.elementwise import ACTIVATIONS
 
 @dataclass
 class XGraphMaker:
-    """The XGraph under construction. now: name of the XGraph's tensor for each tensor of the graph."""
+    """The XGraph under construction.
+
+    now: name of the XGraph's tensor for each tensor of the graph. formats: scale and zero point of each 8-bit tensor of
+    the graph, if its numbers are kept.
+    """
 
     graph: Graph
     dense_on_host: bool
@@ -27,6 +33,7 @@ class XGraphMaker:
     hosts: dict[str, Graph] = field(default_factory=dict)
     now: dict[str, str] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    formats: Mapping[str, TensorFormat] = field(default_factory=dict)
 
     def name(self, stem: str) -> str:
         """Return an unused name with the characters that names may have."""
@@ -38,7 +45,9 @@ class XGraphMaker:
         return name
 
     def add(self, node: XNode, tensor: str, parameters: Parameters | None = None) -> str:
-        """Append a node that makes the graph's tensor `tensor` ("" for none)."""
+        """Append a node that makes the graph's tensor `tensor` ("" for none), with its format."""
+        if tensor in self.formats:
+            node = in_format(node, self.formats[tensor])
         named = replace(node, name=self.name(node.name))
         self.nodes.append(named)
         self.shapes[named.name] = named.shape
@@ -57,6 +66,11 @@ class XGraphMaker:
         """Return the array of an f32 constant; None for other tensors."""
         array = self.graph.constants.get(tensor)
         return array if array is not None and array.dtype == np.float32 else None
+
+
+def in_format(node: XNode, format: TensorFormat) -> XNode:
+    """Return a node whose tensor keeps the numbers of an 8-bit file."""
+    return replace(node, radix=0, scale=format.scale, zero=format.int8_zero)
 
 
 def all_finite(*arrays: Array) -> bool:
