@@ -28,6 +28,7 @@ from mavcg.errors import MavcgError
 
 Progress = Callable[[str], None]
 SIMULATED = CostRequest("simulated")
+FILE_SCALES = "file"  # in place of a granularity
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class ProgramRequest:
 
     model: an .onnx, .tflite or .prototxt file, or the name of a built-in network. search: one of group_search.SEARCHES.
     calibrate: file of calibration inputs; None for seeded random inputs. shapes: shapes of inputs whose dimensions are
-    free, by name. granularity: one of layer_search.GRANULARITIES, for the radix positions of weights. weights: weights
+    free, by name. granularity: one of layer_search.GRANULARITIES, for the radix positions of weights, or FILE_SCALES to
+    keep the scales of an 8-bit file. weights: weights
     of a .prototxt; None for the .caffemodel beside it. costs: provider of the groups' costs.
     """
 
@@ -82,19 +84,15 @@ class ProgramRequest:
 
 def build_program(request: ProgramRequest, progress: Progress) -> BuiltProgram:
     """Compile a model for a target. Raises: MavcgError."""
-    model, target, search, calibrate = request.model, request.target, request.search, request.calibrate
+    model, target, search = request.model, request.target, request.search
     if search not in SEARCHES:
         raise MavcgError(f"--search {search}: no such search; known: {', '.join(SEARCHES)}")
     stages = _Stages()
     with stages.stage("import"):
         progress(f"import {model}")
-        real = load_xgraph(model, target, request.shapes, request.weights)
+        real = load_xgraph(model, target, request.shapes, request.weights, request.granularity == FILE_SCALES)
     with stages.stage("quantise"):
-        images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
-        graph = quantise(real, images, target.rounding, request.granularity, progress).graph
-        if target.isa == VTA:
-            graph = with_vta_nodes(graph, target)
-        graph = assign_operations(graph, target)
+        graph, calibration = _quantised_graph(request, real, progress)
     if not divide(graph).accelerator:
         raise MavcgError(
             f"{model}: the accelerator cannot compute any of its nodes; build it for the CPU by `mavcg build`"
@@ -106,8 +104,25 @@ def build_program(request: ProgramRequest, progress: Progress) -> BuiltProgram:
     with stages.stage("simulate"):
         progress("simulation")
         simulated = simulate(program)
-    calibration = f"{len(images)} images of {calibrate}" if calibrate is not None else f"{len(images)} seeded images"
     return BuiltProgram(program, graph, groups, chosen.embeddings, chosen.tiles, simulated, calibration, stages.seconds)
+
+
+def _quantised_graph(request: ProgramRequest, real: XGraph, progress: Progress) -> tuple[XGraph, str]:
+    """Return the quantised network, and where its scales are from; of a file's own scales it is the network itself.
+
+    Raises: MavcgError for calibration inputs of a network that needs none.
+    """
+    target, calibrate = request.target, request.calibrate
+    if request.granularity == FILE_SCALES:
+        if calibrate is not None:
+            raise MavcgError(f"--calibrate {calibrate}: the scales are the file's (--file-scales); leave it out")
+        return real, "the scales of its file"
+    images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
+    graph = quantise(real, images, target.rounding, request.granularity, progress).graph
+    if target.isa == VTA:
+        graph = with_vta_nodes(graph, target)
+    source = "seeded images" if calibrate is None else f"images of {calibrate}"
+    return assign_operations(graph, target), f"{len(images)} {source}"
 
 
 def with_cpu_parts(built: BuiltProgram, cores: CpuCores, output: Path, progress: Progress) -> BuiltProgram:

@@ -66,6 +66,14 @@ class AccelBuildOptions:
             "8-bit files stay as they are.",
         ),
     ] = False
+    file_scales: Annotated[
+        bool,
+        typer.Option(
+            "--file-scales",
+            help="Keep the scales, zero points and integers of an 8-bit file (QDQ or TFLite), of activations too; "
+            "nothing is calibrated.",
+        ),
+    ] = False
     shape: InputShapes = None
     ignore_declared_shapes: IgnoreDeclaredShapes = False
     weights: CaffeWeights = None
@@ -114,8 +122,9 @@ def run_build(options: AccelBuildOptions) -> None:
     mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     mavcg accel build net_int8.tflite --target zu2 --any-scale -o net.elf
+    mavcg accel build net_int8.onnx --target zu2 --file-scales -o net.elf
     """
-    from mavcg.accelerators.build import ProgramRequest, build_json, build_program, with_cpu_parts
+    from mavcg.accelerators.build import FILE_SCALES, ProgramRequest, build_json, build_program, with_cpu_parts
     from mavcg.accelerators.codegen.objective import objective_of
     from mavcg.accelerators.costs.providers import CostRequest
     from mavcg.accelerators.host.build_parts import CpuCores
@@ -131,6 +140,7 @@ def run_build(options: AccelBuildOptions) -> None:
         "--per-channel": ("channel", options.per_channel),
         "--per-tensor": ("tensor", options.per_tensor),
         "--any-scale": ("scale", options.any_scale),
+        "--file-scales": (FILE_SCALES, options.file_scales),
     }
     chosen = [name for name, (_, is_given) in given.items() if is_given]
     if len(chosen) > 1:

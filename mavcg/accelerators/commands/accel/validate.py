@@ -20,7 +20,8 @@ def validate(
 ) -> None:
     """Check that a program computes the right bits: each tile of each layer is compared with the fixed-point reference.
 
-    The reference is computed from the model, with the radix positions in the program's file. The exit status is 1 if an
+    The reference is computed from the model, with the radix positions in the program's file
+    or the scales of an 8-bit model's. The exit status is 1 if an
     element differs.
 
     \b
@@ -37,8 +38,9 @@ def validate(
     with Progress() as progress:
         image = read_elf(program)
         progress(f"import {model}")
-        real = load_xgraph(model, image.target, parse_shapes(shape or (), ignore_declared_shapes))
-        graph = with_radices(real, image.radices, str(program))
+        shapes = parse_shapes(shape or (), ignore_declared_shapes)
+        real = load_xgraph(model, image.target, shapes, file_scales=image.has_file_scales)
+        graph = real if image.has_file_scales else with_radices(real, image.radices, str(program))
         progress("reference and execution")
         result = validate_program(image, graph, seeded_images(graph, 1, seed)[0])
     if as_json:
