@@ -35,20 +35,21 @@ static int run(float *y) {
 
 /* Restores bytes that are not as they were saved. */
 static void restore_odd(struct bytes *in) {
-    int how = (int)next(in, 1), header = 16;
+    enum { HEADER = 16, STATE = 16 * sizeof(float) };
+    int how = (int)next(in, 1);
     float before[Y], after[Y];
+    char right[HEADER + STATE];
     size_t size = state_bytes;
     char *copy = array_in(memory[2], size, 1);
     need(!model->state_save(context, copy, size));
     need(!run(before) && !model->state_restore(context, copy, size));
-    int whole = 1, same_header = 1;
+    memcpy(right, copy, sizeof right);
     for (int changes = how & 7; changes; changes--) {
         size_t at = next(in, 2) % size;
-        char to = (char)next(in, 1);
-        if (at < (size_t)header && copy[at] != to) same_header = 0;
-        if (copy[at] != to) whole = 0;
-        copy[at] = to;
+        copy[at] = (char)next(in, 1);
     }
+    /* A byte may be changed back. */
+    int same_header = !memcmp(copy, right, HEADER), whole = !memcmp(copy, right, sizeof right);
     if (how & 8) size = next(in, 4); /* none is read beyond where the size is another */
     int status = model->state_restore(context, how & 16 ? NULL : copy, size);
     if (how & 16) need(status == MAVCG_ERROR_NULL);
