@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.record import commit
+from fuzz.c_line_share import functions_of, line_share
 from fuzz.recorded import Ran, record
 from fuzz.targets import NAMES
 
@@ -97,7 +98,7 @@ def python_lines(name: str, _program: Path, folders: Sequence[Path]) -> tuple[in
 
 
 def c_lines(name: str, program: Path, folders: Sequence[Path]) -> tuple[int, int]:
-    """Return (lines of the target's C that inputs reach, all lines), by the program that build.sh made for it."""
+    """Return (lines of the target's readers that inputs reach, all lines), by the program that build.sh made for it."""
     counting = program.parent / "lines" / name
     if not counting.is_file():
         return 0, 0
@@ -107,15 +108,13 @@ def c_lines(name: str, program: Path, folders: Sequence[Path]) -> tuple[int, int
     subprocess.run([str(counting), *options, *map(str, folders)], capture_output=True, env=tools)
     version = (program.parent / "lines/version").read_text().strip()
     merge = [f"llvm-profdata{version}", "merge", "-sparse", str(raw), "-o", str(merged)]
-    export = [f"llvm-cov{version}", "export", "-summary-only", f"-instr-profile={merged}", str(counting)]
+    export = [f"llvm-cov{version}", "export", f"-instr-profile={merged}", str(counting)]
     try:
         subprocess.run(merge, check=True, capture_output=True)
-        summary = subprocess.run(export, check=True, capture_output=True, text=True).stdout
+        counts = subprocess.run(export, check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return 0, 0
-    files = [file for file in json.loads(summary)["data"][0]["files"] if "/fuzz/c/" not in file["filename"]]
-    counts = [file["summary"]["lines"] for file in files]
-    return sum(count["covered"] for count in counts), sum(count["count"] for count in counts)
+    return line_share(json.loads(counts), functions_of(name))
 
 
 def ran(name: str, language: str, status: int, output: str, seconds: float) -> Ran:

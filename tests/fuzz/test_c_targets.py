@@ -39,7 +39,7 @@ def test_a_short_run(built: Path, name: str, monkeypatch: pytest.MonkeyPatch, tm
     ran = run_target(name, "C", [str(built / name)], None, RUNS)
 
     assert ran.fault == "" and ran.executions >= RUNS and ran.edges > 50, ran
-    assert ran.lines == 0 or ran.reached > ran.lines / 4, ran
+    assert ran.lines == 0 or ran.reached > ran.lines / 2, ran
 
 
 def test_a_fault_is_found(tmp_path: Path, built: Path) -> None:
