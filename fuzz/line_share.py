@@ -18,6 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from fuzz.targets import NAMES
+from fuzz.targets._files import temporary_in_memory
 
 READERS = Path(__file__).parent / "readers.toml"
 
@@ -107,6 +108,7 @@ def main(words: Sequence[str]) -> None:
     """The command line."""
     if not words or words[0] not in NAMES:
         sys.exit(f"fuzz.line_share: name a target: {', '.join(NAMES)}")
+    temporary_in_memory()
     shares = line_shares(words[0], inputs_of(map(Path, words[1:])), readers_of(words[0]))
     print(json.dumps(shares))
 

@@ -6,6 +6,7 @@ import importlib
 import sys
 
 from fuzz.targets import NAMES
+from fuzz.targets._files import temporary_in_memory
 
 
 def main(words: list[str]) -> None:
@@ -16,6 +17,7 @@ def main(words: list[str]) -> None:
         import atheris
     except ImportError:
         sys.exit("fuzz.one: atheris is not installed; pip install 'mavcg[fuzz]'")
+    temporary_in_memory()
     target = importlib.import_module(f"fuzz.targets.{words[0]}")
     with atheris.instrument_imports(include=list(target.PACKAGES)):
         for package in target.PACKAGES:

@@ -1,4 +1,4 @@
-"""Input files of targets that take a path: one a process, in memory where the system allows it."""
+"""Input files of targets that take a path, one a process, and temporary files: in memory where the system allows it."""
 
 import os
 import tempfile
@@ -6,10 +6,16 @@ from functools import cache
 from pathlib import Path
 
 
+def temporary_in_memory() -> None:
+    """Have temporary files of this process, a reader's own too, in memory where the system allows it."""
+    memory = "/dev/shm"
+    if os.access(memory, os.W_OK):
+        tempfile.tempdir = memory
+
+
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(prefix="mavcg-fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
+    return tempfile.TemporaryDirectory(prefix="mavcg-fuzz-")
 
 
 def file_with(data: bytes, name: str) -> Path:
