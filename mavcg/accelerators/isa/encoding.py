@@ -11,10 +11,7 @@ from mavcg.errors import MavcgError
 def encode(instruction: AccelInstruction) -> bytes:
     """Return the bytes of an instruction whose fields have been checked."""
     form = instruction.form
-    words = [_header(instruction), *[0] * (form.words - 1)]
-    for field, word, bit in form.places:
-        words[word] |= (instruction.values[field.name] & ((1 << field.bits) - 1)) << bit
-    return struct.pack(f"<{len(words)}I", *words)
+    return (_header(instruction) | form.pack(instruction.values)).to_bytes(WORD_BYTES * form.words, "little")
 
 
 def _header(instruction: AccelInstruction) -> int:
@@ -68,8 +65,8 @@ def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
             raise MavcgError(
                 f"{location}: {form.name} lacks {form.words * WORD_BYTES - len(code) + at} bytes; the code is cut short"
             )
-        words = struct.unpack_from(f"<{form.words}I", code, at)
-        instruction = AccelInstruction(form, _values(form, words, location), header["wait"], header["signal"])
+        number = int.from_bytes(code[at : at + form.words * WORD_BYTES], "little")
+        instruction = AccelInstruction(form, _values(form, number, location), header["wait"], header["signal"])
         check_instruction(instruction, location)
         instructions.append(instruction)
         at += form.words * WORD_BYTES
@@ -84,17 +81,10 @@ def _split(word: int) -> dict[str, int]:
     return fields
 
 
-def _values(form: InstructionForm, words: Sequence[int], location: str) -> dict[str, int]:
-    values, used = {}, [0] * form.words
-    used[0] = 0xFFFFFFFF
-    for field, word, bit in form.places:
-        mask = (1 << field.bits) - 1
-        value = words[word] >> bit & mask
-        values[field.name] = value - (mask + 1) if field.signed and value >> (field.bits - 1) else value
-        used[word] |= mask << bit
-    for index, (word, mask) in enumerate(zip(words, used, strict=True)):
-        if word & ~mask & 0xFFFFFFFF:
-            raise MavcgError(
-                f"{location}: {form.name} has unused bits set in word {index} ({word:#010x}); they must be 0"
-            )
+def _values(form: InstructionForm, number: int, location: str) -> dict[str, int]:
+    values, used = form.unpack(number)
+    if unused := number & ~(used | 0xFFFFFFFF):  # the header is checked apart
+        index = ((unused & -unused).bit_length() - 1) // 32
+        word = number >> 32 * index & 0xFFFFFFFF
+        raise MavcgError(f"{location}: {form.name} has unused bits set in word {index} ({word:#010x}); they must be 0")
     return values

@@ -62,24 +62,53 @@ class InstructionForm:
 
     @cached_property
     def unit_number(self) -> int:
-        """Return the index of the unit in UNITS."""
-        return UNITS.index(self.unit)
+        """Return the index of the unit in `units`."""
+        return self.units.index(self.unit)
 
     @property
     def units(self) -> tuple[str, ...]:
         """Return the units of the machine, by their bits in masks."""
         return UNITS
 
+    @property
+    def first_bit(self) -> int:
+        """Return the bit of the instruction at which its fields begin."""
+        return 32
+
+    @property
+    def part_bits(self) -> int:
+        """Return the size of the parts of an instruction that no field crosses."""
+        return 32
+
+    @cached_property
+    def offsets(self) -> tuple[tuple[InstructionField, int], ...]:
+        """Return each field with its lowest bit in the instruction; one that would cross parts begins the next."""
+        at, placed, size = self.first_bit, [], self.part_bits
+        for field in self.fields:
+            if at // size != (at + field.bits - 1) // size:
+                at = -(-at // size) * size
+            placed.append((field, at))
+            at += field.bits
+        return tuple(placed)
+
     @cached_property
     def places(self) -> tuple[tuple[InstructionField, int, int], ...]:
         """Return each field with the index of its word, in which the header is word 0, and of its lowest bit."""
-        places, word, bit = [], 1, 0
-        for field in self.fields:
-            if bit + field.bits > 32:
-                word, bit = word + 1, 0
-            places.append((field, word, bit))
-            bit += field.bits
-        return tuple(places)
+        return tuple((field, at // 32, at % 32) for field, at in self.offsets)
+
+    def pack(self, values: Mapping[str, int]) -> int:
+        """Return the bits of the fields' values, which are within their limits."""
+        return sum((values[field.name] & ((1 << field.bits) - 1)) << at for field, at in self.offsets)
+
+    def unpack(self, number: int) -> tuple[dict[str, int], int]:
+        """Return the fields' values in the bits of an instruction, and a mask of the bits that they have."""
+        values, used = dict[str, int](), 0
+        for field, at in self.offsets:
+            mask = (1 << field.bits) - 1
+            value = number >> at & mask
+            values[field.name] = value - (mask + 1) if field.signed and value >> (field.bits - 1) else value
+            used |= mask << at
+        return values, used
 
     @cached_property
     def words(self) -> int:

@@ -17,7 +17,6 @@ VTA_UNITS = ("load", "compute", "store")  # tokens pass between neighbours only
 LOAD, COMPUTE, STORE = range(3)
 BLOCK = 16  # channels of a vector; a weight block is BLOCK x BLOCK
 INSTRUCTION_BYTES = 16
-_HALF = 64  # bits of the two halves of an instruction, which no field crosses
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,6 @@ class VtaForm(InstructionForm):
     opcode: int = 0
     memory: int | None = None
 
-    @cached_property
-    def unit_number(self) -> int:
-        """Return the index of the unit in VTA_UNITS."""
-        return VTA_UNITS.index(self.unit)
-
     @property
     def units(self) -> tuple[str, ...]:
         """Return the units by their bits in masks."""
@@ -65,16 +59,15 @@ class VtaForm(InstructionForm):
         """Return the length in 32-bit words."""
         return INSTRUCTION_BYTES // 4
 
-    @cached_property
-    def offsets(self) -> tuple[tuple[InstructionField, int], ...]:
-        """Return each field with its lowest bit."""
-        at, placed = 7 + (3 if self.memory is not None else 0), []
-        for field in self.fields:
-            if at < _HALF < at + field.bits:
-                at = _HALF
-            placed.append((field, at))
-            at += field.bits
-        return tuple(placed)
+    @property
+    def first_bit(self) -> int:
+        """Return the bit at which the fields begin: after opcode and tokens, and the number of a memory."""
+        return 7 + (3 if self.memory is not None else 0)
+
+    @property
+    def part_bits(self) -> int:
+        """Return the size of the two halves of an instruction, which no field crosses."""
+        return 8 * INSTRUCTION_BYTES // 2
 
 
 def _field(name: str, bits: int, meaning: str, signed: bool = False) -> InstructionField:
@@ -145,9 +138,7 @@ def encode_vta(instructions: Sequence[AccelInstruction]) -> bytes:
         _check(instruction, f"instruction {index}")
         form = instruction.form
         assert isinstance(form, VtaForm)
-        number = form.opcode | _flags(instruction) << 3 | (form.memory or 0) << 7
-        for field, at in form.offsets:
-            number |= (instruction.values[field.name] & ((1 << field.bits) - 1)) << at
+        number = form.opcode | _flags(instruction) << 3 | (form.memory or 0) << 7 | form.pack(instruction.values)
         code += number.to_bytes(INSTRUCTION_BYTES, "little")
     return bytes(code)
 
@@ -199,12 +190,8 @@ def _decode(number: int, location: str) -> AccelInstruction:
     if form is None:
         wrong = f"opcode {opcode} with memory {memory}"
         raise MavcgError(f"{location}: {wrong} is not an instruction of VTA; the code is damaged")
-    used, values = 0x7F | (7 << 7 if form.memory is not None else 0), dict[str, int]()
-    for field, at in form.offsets:
-        mask = (1 << field.bits) - 1
-        value = number >> at & mask
-        values[field.name] = value - (mask + 1) if field.signed and value >> (field.bits - 1) else value
-        used |= mask << at
+    values, used = form.unpack(number)
+    used |= (1 << form.first_bit) - 1
     if number & ~used:
         raise MavcgError(f"{location}: {form.name} has unused bits set ({number & ~used:#x}); they must be 0")
     pops, pushes = number >> 3 & 3, number >> 5 & 3
