@@ -48,7 +48,8 @@ class Graph:
     inputs, outputs: tensor names. types: type of every tensor, constants included. constants: read-only arrays, by
     name. states: pairs of an input and an output that the caller does not see, because their values stay in a context
     between runs. counts: outputs of whose length along an axis a run decides, with the outputs that hold the lengths,
-    which the caller does not see, and which come last.
+    which the caller does not see, and which come last. kept: outputs of slices that passes do not replace by a part of
+    a concat, because they take another one, or several, at other lengths of bounded dimensions; not printed.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Graph:
     constants: Mapping[str, Array] = field(default_factory=dict)
     states: tuple[GraphState, ...] = ()
     counts: tuple[GraphCount, ...] = ()
+    kept: frozenset[str] = frozenset()
 
     def producers(self) -> dict[str, Node]:
         """Return the node that makes each tensor."""

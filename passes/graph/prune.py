@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mavcg.graph import Array, Graph, Node
+from mavcg.graph import Array, Graph, Node, TensorType
 from mavcg.passes.graph.rewrite import Rewrite, scalar_of, until_stable
 
 SAMPLE = 64  # elements of a constant that serve as its hash key
@@ -142,13 +142,18 @@ def _concat(new: Rewrite, node: Node) -> str | None:
 def _slice(new: Rewrite, node: Node) -> str | None:
     source = new.of(node.inputs[0])
     starts, stops, steps = (tuple(node.attr(name)) for name in ("starts", "stops", "steps"))
-    if any(step != 1 for step in steps):
+    if any(step != 1 for step in steps) or node.output in new.old.kept:
         return None
     prior = new.made.get(source)
-    if prior is not None and prior.op == "slice" and all(step == 1 for step in prior.attr("steps")):
+    if (
+        prior is not None
+        and prior.op == "slice"
+        and prior.output not in new.old.kept
+        and all(step == 1 for step in prior.attr("steps"))
+    ):
         source, outer = prior.inputs[0], prior.attr("starts")
         starts = tuple(a + b for a, b in zip(outer, starts, strict=True))
-    elif prior is not None and prior.op == "concat" and (part := _sliced_input(new, prior, starts, stops)):
+    elif prior is not None and prior.op == "concat" and (part := sliced_input(new.types, prior, starts, stops)):
         source, before = part
         starts = tuple(s - before * (d == prior.attr("axis")) for d, s in enumerate(starts))
     shape = new.types[node.output].shape
@@ -160,8 +165,8 @@ def _slice(new: Rewrite, node: Node) -> str | None:
     return new.into(node.output, "slice", (source,), node.origin, starts=starts, stops=stops, steps=steps)
 
 
-def _sliced_input(
-    new: Rewrite, concat: Node, starts: tuple[int, ...], stops: tuple[int, ...]
+def sliced_input(
+    types: Mapping[str, TensorType], concat: Node, starts: tuple[int, ...], stops: tuple[int, ...]
 ) -> tuple[str, int] | None:
     """Return the input of a concat that a slice takes whole, and the total length of the inputs before it, or None.
 
@@ -169,7 +174,7 @@ def _sliced_input(
     """
     axis, before = concat.attr("axis"), 0
     for name in concat.inputs:
-        length = new.types[name].shape[axis]
+        length = types[name].shape[axis]
         if before == starts[axis] and stops[axis] == before + length:
             return name, before
         before += length

@@ -105,12 +105,16 @@ def _of_output(
     known: Mapping[str, Sequence[Count]] | None,
 ) -> AxisCounts:
     there = [sample for sample in samples if name in sample.types]
+    # A resize that the graph of a sample does not have leaves its axes as they are.
+    resized = node.op == "resample" and node.inputs[0] in counts
+    left_out = [sample.lengths for sample in samples if resized and name not in sample.types]
     found: list[Count] = []
     for axis, longest in enumerate(there[0].types[name].shape):
         values = [sample.types[name].shape[axis] for sample in there]
 
-        def fits(count: Count, values: Sequence[int] = values) -> bool:
-            return all(value_at(count, sample.lengths) == value for sample, value in zip(there, values, strict=True))
+        def fits(count: Count, axis: int = axis, values: Sequence[int] = values) -> bool:
+            seen = all(value_at(count, sample.lengths) == value for sample, value in zip(there, values, strict=True))
+            return seen and all(value_at(count, at) == value_at(counts[node.inputs[0]][axis], at) for at in left_out)
 
         if len(set(values)) == 1 and (node.op != "slice" or _ends(node, axis, there, counts) is not None):
             found.append(longest)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.choose.lengths.axis_counts import axis_counts, distances, windows_by_origin
+from mavcg.choose.lengths.kept_slices import with_kept_slices
 from mavcg.choose.lengths.length_numbers import length_input, with_length_inputs
 from mavcg.choose.lengths.resample_tables import Resized, resized_axes
 from mavcg.choose.lengths.same_graph import GraphComparison
@@ -79,7 +80,8 @@ def sampled_graphs(file: ReadGraph, dimensions: Sequence[Dimension]) -> SampledG
     comparison.check_copies(seen, axes)
     comparison.check_indices(seen, len(samples))
     _check_states(graphs, dimensions)
-    shared = (most, *(_with_constants_of(graph, most) for graph in graphs[1:]))
+    graphs = [most, *(_with_constants_of(graph, most) for graph in graphs[1:])]
+    shared = with_kept_slices(graphs, seen[: len(graphs)])
     pads = pads_by_origin(most, seen, axes, comparison.refusal)
     windows = windows_by_origin(most, axes)
     return SampledGraphs(tuple(dimensions), shared, samples, axes, windows, pads, resized_axes(most, axes))

@@ -45,10 +45,16 @@ def from_the_last_back(net: Tokens) -> None:
     cut(net, net.last, -1, -FAR, -1)
 
 
+def of_as_many_constants(net: Tokens) -> None:
+    """At the longest length the rows that are cut out are all of the constant."""
+    cut(net, net.add("Concat", "x", net.normal(1, 40, 8), axis=1), 40)
+
+
 PARTS: dict[str, tuple[Callable[[Tokens], object], int]] = {  # the parts, and the least length
     "appended": (appended, 1),
     "between constants": (between_constants, 1),
     "its halves": (with_its_halves, 1),
+    "of as many constants": (of_as_many_constants, 1),
     "last one": (lambda net: cut(net, "x", -1), 1),
     "last three": (lambda net: cut(net, "x", -3), 3),
     "before the last": (lambda net: cut(net, "x", -3, -1), 3),

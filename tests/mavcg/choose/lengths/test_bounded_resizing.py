@@ -106,6 +106,20 @@ def test_a_resize_that_changes_nothing_at_some_lengths(tmp_path: Path) -> None:
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 1, 20), (1, 2, 20), (20,))
 
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("attributes", [MODES[0], MODES[5]], ids=["linear", "nearest"])
+def test_a_resize_of_images_of_one_or_two_rows(tmp_path: Path, attributes: dict[str, Any]) -> None:
+    """Its factor is two at the longest length, but it is no multiple: an image of one row is as high as before."""
+
+    def write(net: Images) -> None:
+        before = net.last
+        net.add("AveragePool", before, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+        to_the_size_of(net, before, **attributes)
+
+    net = images(write, 1, 3, None, 8)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 1, 2), (1, 2), (2,))
+
+
 @pytest.mark.long
 def test_a_fixed_size(tmp_path: Path) -> None:
     """Images of any height and width become those of one."""
