@@ -33,7 +33,11 @@ BUILDING = "build"  # what a command does whose messages are its output
 FAULT = "a fault of mavcg"  # in the line of `mavcg launch` about one
 OBJECTS = "objects"  # file in a trial's folder: paths of objects for `mavcg build`, within the package's
 _GROWTH = re.compile(r"growth (?P<percent>-?\d+) % \((?P<before>\d+) to (?P<after>\d+) bytes")
-_KEPT_AS_IT_IS = re.compile(r"^mavcg: (?P<why>\S+: .*); growth .*; the compiler's own object stays$", re.MULTILINE)
+# What `mavcg launch` says of an object, in one line or in a line for each part.
+_KEPT_AS_IT_IS = re.compile(
+    r"^mavcg: (?P<why>(?:(?!\nmavcg: ).)*?)(?:;|\n) *growth [^;\n]*(?:;|\n) *the compiler's own object stays$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,10 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
 def why_no_versions(log: str) -> str:
     """Return what `mavcg launch` said of the first object whose hot functions got no versions, from a build's log."""
     found = _KEPT_AS_IT_IS.search(log)
-    return found["why"][:160] if found else "no object defines a hot function"
+    if not found:
+        return "no object defines a hot function"
+    head, *parts = map(str.strip, found["why"].splitlines())
+    return f"{head} {'; '.join(parts)}".strip()[:160]
 
 
 def _profile(package: Package, built: Built, path: Path) -> None:

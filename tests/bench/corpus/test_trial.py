@@ -15,6 +15,8 @@ from bench.corpus.rows import EQUAL
 from bench.corpus.trial import MOST_REPEATED, repeated, try_package, why_no_versions
 from bench.corpus.ways import ways, ways_of
 from mavcg.errors import MavcgError
+from mavcg.program.report import lines_of
+from mavcg.text.terminal import shown_lines
 
 SOURCE = """\
 #include <stdio.h>
@@ -158,11 +160,12 @@ def test_inputs_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 
 def test_why_no_object_has_versions_is_what_launch_says_of_the_first_that_keeps_its_own() -> None:
-    versions = "mavcg: a.o: mix (generic, znver3); growth 9 % (100 to 109 bytes, 1.0 s of CPU time)"
-    kept = "mavcg: b.o: mix (one version for all); without znver3: too large; growth 0 % (100 to 100 bytes, 1.0 s"
-    kept += " of CPU time); the compiler's own object stays"
-
-    assert why_no_versions(f"make: b.o\n{versions}\n{kept}\n") == (
-        "b.o: mix (one version for all); without znver3: too large"
-    )
-    assert why_no_versions(f"{versions}\n") == "no object defines a hot function"
+    versions = "mavcg: a.o: mix (generic, znver3); growth 9 % (100 to 109 bytes, 1.0 s of CPU time)\n"
+    growth = "growth 0 % (100 to 100 bytes, 1.0 s of CPU time)"
+    for reason in ("too large", f"too large {'x' * 200}"):  # told in one line, and in several
+        parts = ["mix (one version for all)", f"without znver3: {reason}", growth, "the compiler's own object stays"]
+        kept = shown_lines(lines_of("b.o", parts))
+        assert ("\n" in kept) == (len(reason) > 200)
+        told = f"b.o: mix (one version for all); without znver3: {reason}"
+        assert why_no_versions(f"make: b.o\n{versions}{kept}\n{versions}") == told[:160]
+    assert why_no_versions(versions) == "no object defines a hot function"
