@@ -1,14 +1,12 @@
 """Builds object files from a versioned module: the chosen versions, dispatchers, the module's other code, a note."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
 from mavcg.assembly.version_tuning import VersionTuning
-from mavcg.errors import ToolError
 from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
@@ -26,7 +24,7 @@ from mavcg.program.version_jobs import adding_products
 from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for, version_needs
 from mavcg.program.version_values import CompiledVersion, VersionedModule, module_tag
 from mavcg.runtime.coreset import CoreSet
-from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
+from mavcg.toolchain.codegen import AssemblyJob, CodegenJob, assemble, assemble_all, compile_module
 from mavcg.toolchain.target import Target
 
 
@@ -230,19 +228,12 @@ def _assemble_versions(
     bodies: Sequence[tuple[CompiledVersion, Path]], options: ObjectOptions, progress: Callable[[], None]
 ) -> None:
     """Assemble the versions, some at a time. Raises: FunctionFailures if versions do not assemble."""
+    jobs = [AssemblyJob(body.asm, path, f"{body.function}, {body.label}") for body, path in bodies]
     failed: dict[str, str] = {}
-    target, code = options.target, options.code
-    with ThreadPoolExecutor(max(1, options.workers)) as pool:
-        waiting = [
-            (body, pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}", (), code))
-            for body, path in bodies
-        ]
-        for body, future in waiting:
-            try:
-                future.result()
-            except ToolError as error:
-                failed.setdefault(body.function, f"its {body.label} version does not assemble: {first_error(error)}")
-            progress()
+    errors = assemble_all(jobs, options.target, options.workers, progress, options.code)
+    for (body, _), error in zip(bodies, errors, strict=True):
+        if error:
+            failed.setdefault(body.function, f"its {body.label} version does not assemble: {first_error(error)}")
     if failed:
         raise FunctionFailures(failed)
 

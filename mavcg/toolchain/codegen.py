@@ -15,7 +15,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.store import NOTHING_KEPT, EntryStore, open_store
-from mavcg.toolchain.codegen_batch import batch_size, compile_batch
+from mavcg.toolchain.codegen_batch import assembly_as_ir, batch_size, compile_batch
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, compiler_version, run_zig
 
@@ -125,9 +125,7 @@ def assemble(
         flags: for the assembler, such as folders of included files.
         store: for text that includes no file: where objects are kept, and found again.
     """
-    head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
-    # Without -g0 the assembler writes this file's path into the object's debug information.
-    words = [*_clang_target(target), "-g0", *flags, "-c"]
+    head, words = _assembler_head(target), _assembler_words(target, flags)
     key = _key([_clang(target), *words], head + asm)
     if (known := store.get(key)) is not None:
         out.write_bytes(known)
@@ -138,6 +136,69 @@ def assemble(
     source.unlink()
     if store.folder is not None:
         store.put(key, out.read_bytes())
+
+
+def _assembler_head(target: Target) -> str:
+    return _ASSEMBLE_ALL if target.arch == "aarch64" else ""
+
+
+def _assembler_words(target: Target, flags: Sequence[str]) -> list[str]:
+    # Without -g0 the assembler writes this file's path into the object's debug information.
+    return [*_clang_target(target), "-g0", *flags, "-c"]
+
+
+@dataclass(frozen=True)
+class AssemblyJob:
+    """A text to be assembled. out: the object file. title: of the code, for messages."""
+
+    asm: str
+    out: Path
+    title: str
+
+
+def assemble_all(
+    jobs: Sequence[AssemblyJob],
+    target: Target,
+    workers: int,
+    progress: Callable[[], None],
+    store: EntryStore = NOTHING_KEPT,
+) -> list[ToolError | None]:
+    """Assemble texts that include no file, `workers` at a time; return in order what is wrong with each, or None.
+
+    progress: called once per finished job, from any thread. store: where objects are kept, and found again.
+    """
+    errors: list[ToolError | None] = [None] * len(jobs)
+    size = batch_size(len(jobs), workers)
+
+    def work(first: int) -> None:
+        some = jobs[first : first + size]
+        made = _assemble_at_once(some, target, store)
+        for number, job in enumerate(some, first):
+            try:
+                if job not in made:
+                    assemble(job.asm, job.out, target, job.title, store=store)
+            except ToolError as error:
+                errors[number] = error
+            progress()
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        list(pool.map(work, range(0, len(jobs), size)))
+    return errors
+
+
+def _assemble_at_once(jobs: Sequence[AssemblyJob], target: Target, store: EntryStore) -> Sequence[AssemblyJob]:
+    """Assemble those texts of x86-64 that are not kept, in one process; return the jobs that are done."""
+    if (target.arch, _clang(target)) != ("x86_64", "clang"):
+        return ()
+    keys = {job: _key(["clang", *_assembler_words(target, ())], job.asm) for job in jobs}
+    absent = [job for job, key in keys.items() if store.get(key) is None]
+    texts = {job: text for job in absent if (text := assembly_as_ir(job.asm, target.llvm_triple))}
+    options = _options(CodegenJob("", target, "", "2", optimise=False, emit="obj", flags=("-fPIC", "-fno-addrsig")))
+    made = compile_batch(list(texts.values()), options, ".o", store) if len(texts) > 1 else None
+    for job, content in zip(texts, made or (), strict=False):
+        job.out.write_bytes(content)
+        store.put(keys[job], content)
+    return tuple(texts) if made else ()
 
 
 def _clang(target: Target) -> str:
@@ -197,7 +258,7 @@ def _compile_texts(jobs: Sequence[CodegenJob], store: EntryStore) -> list[str | 
     if len(jobs) > 1 and _clang(first.target) == "clang":
         made = compile_batch([job.text for job in jobs], _options(first), SUFFIX[first.emit], store)
         if made is not None:
-            return list(made)
+            return [output.decode("utf-8", "surrogateescape") for output in made]
     return [_compile_text(job) for job in jobs]
 
 

@@ -13,9 +13,19 @@ from mavcg.errors import MavcgError, ToolError
 from mavcg.files.store import EntryStore
 from mavcg.objects.elf import function_symbols
 from mavcg.toolchain import codegen
-from mavcg.toolchain.codegen import CodegenJob, Failure, assemble, canonical, compile_all, compile_module
-from mavcg.toolchain.codegen_batch import MOST_MODULES, batch_size
+from mavcg.toolchain.codegen import (
+    AssemblyJob,
+    CodegenJob,
+    Failure,
+    assemble,
+    assemble_all,
+    canonical,
+    compile_all,
+    compile_module,
+)
+from mavcg.toolchain.codegen_batch import MOST_MODULES, assembly_as_ir, batch_size
 from mavcg.toolchain.target import parse_target
+from mavcg.toolchain.zig import run_zig
 
 ARM = parse_target("aarch64-linux-musl")
 ADD = "define i32 @add(i32 %a) {\n  %r = add i32 %a, 1\n  ret i32 %r\n}\n"
@@ -124,6 +134,52 @@ def test_modules_of_one_process_are_as_those_of_their_own(target: str, monkeypat
     found = {job: without_path(text) for job, text in zip(jobs, together, strict=True)}
     assert [found[job] for job in few] == [without_path(text) for text in alone]
     assert len(told) == len(jobs) and len(set(found.values())) == len(set(jobs))
+
+
+@pytest.mark.parametrize("target", ["aarch64-linux-gnu.2.17", "x86_64-linux-gnu.2.36"])
+def test_texts_of_one_process_are_assembled_to_the_objects_of_their_own(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Strings of IR escape what they must; texts that LLVM would not write so are assembled by themselves."""
+    goal = parse_target(target)
+    ir = [f'source_filename = "x{i}.c"\n{text}' for i, text in enumerate((LOOP, ADD, DEAD.replace("internal ", "")))]
+    compiled = compile_all([CodegenJob(text, goal, "a") for text in ir], 1, lambda: None)
+    texts = [text for text in compiled if isinstance(text, str)]
+    odd = '\t.file\t"x.c"\n\t.globl\t"q u"\n"q u":\n\t.asciz\t"\\"\\\\ \\001 é\\n"\n\t.local\tl\n\t.comm\tl,8,8\n'
+    bare, twice = "\t.globl\tf\nf:\n\tnop\n", '\t.file\t"a.c"\n\t.file\t"b.c"\n'
+    lines = '\t.file\t"x.c"\n\t.file\t1 "x.c"\nf:\n\t.loc\t1 3 5\n\tnop\n\t.section\t.debug_line,"",@progbits\n'
+    stack = '\t.section\t".note.GNU-stack","",@progbits\n'
+    alone = [odd, bare + stack, twice + stack, lines + stack]
+    assert len(texts) == 3 and [assembly_as_ir(text, goal.llvm_triple) for text in alone] == [None] * 4
+    jobs = [AssemblyJob(text, tmp_path / f"{i}.o", f"text {i}") for i, text in enumerate([*texts, odd + stack, *alone])]
+    expected = []
+    for job in jobs:
+        assemble(job.asm, tmp_path / "own.o", goal, job.title)
+        expected.append((tmp_path / "own.o").read_bytes())
+    told: list[str] = []
+
+    def telling(tool: str, words: list[str], what: str) -> Any:
+        told.append(what)
+        return run_zig(tool, words, what)
+
+    monkeypatch.setattr(codegen, "run_zig", telling)
+
+    assert assemble_all(jobs, goal, 1, lambda: None) == [None] * len(jobs)
+
+    assert [job.out.read_bytes() for job in jobs] == expected
+    assert len(told) == (4 if goal.arch == "x86_64" else len(jobs)), told
+
+
+def test_a_text_that_does_not_assemble_is_named_and_the_others_are_there(tmp_path: Path) -> None:
+    stack = '\t.section\t".note.GNU-stack","",@progbits\n'
+    texts = [f'\t.file\t"{i}.c"\n\t{"nop" if i != 1 else "nonsense"}\n{stack}' for i in range(3)]
+    jobs = [AssemblyJob(text, tmp_path / f"{i}.o", f"text {i}") for i, text in enumerate(texts)]
+    store, told = EntryStore(tmp_path / "kept"), list[int]()
+
+    none, error, also_none = assemble_all(jobs, parse_target("x86_64-linux-musl"), 1, lambda: told.append(1), store)
+
+    assert none is also_none is None and "assembling text 1" in str(error) and "nonsense" in str(error)
+    assert len(told) == 3 and jobs[0].out.exists() and jobs[2].out.exists() and not jobs[1].out.exists()
 
 
 def test_workers_have_several_groups_each_and_one_worker_few() -> None:
