@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -56,7 +57,13 @@ def read_board(path: Path) -> Board:
 
     Raises: ProfileError naming file, key and remedy.
     """
-    table = schema.read_toml(path)
+    return _board(path, schema.read_text(path))
+
+
+@lru_cache(maxsize=256)
+def _board(path: Path, text: str) -> Board:
+    """Return the board that a text describes. The result is kept, because each build looks through all boards."""
+    table = schema.toml_of(path, text)
     schema.check_name(path, table)
     schema.only(path, table, BOARD_KEYS)
     target = schema.text(path, table, "target")

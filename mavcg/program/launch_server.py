@@ -128,7 +128,7 @@ class _Server:
         self.launch = launch
         self.is_there = is_there
         # Of each job only these are looked at: to list them takes longer than to ask for their states.
-        self.files = list(dict.fromkeys(map(str, [*files_of_mavcg(), *programs()])))
+        self.files = list(dict.fromkeys([*files_of_mavcg(), *programs()]))
         self.state = _state(self.files)
         self.is_stale = False  # once a file of mavcg is no longer the one that was imported
         self.running: set[int] = set()

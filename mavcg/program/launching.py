@@ -187,10 +187,10 @@ def _keep(key: str, unit: "CompileUnit", config: Path, file: BuildFile, built: "
     from mavcg.program.made_with import files_of_mavcg, programs
 
     assert unit.output is not None
-    made_with = [*_files_of(config, file), *programs(unit.compiler, (file.compiler or "").split()), *files_of_mavcg()]
-    paths = [str(path.absolute()) for path in made_with]
+    own = [str(path.absolute()) for path in _files_of(config, file)]
+    made_with = [*own, *programs(unit.compiler, (file.compiler or "").split()), *files_of_mavcg()]
     of_this_machine = file.board == "host" or any(flag.startswith("-m") and "=native" in flag for flag in unit.flags)
-    keep_object(key, str(unit.output), shown_lines(built.kept_message), built.inputs, paths, of_this_machine)
+    keep_object(key, str(unit.output), shown_lines(built.kept_message), built.inputs, made_with, of_this_machine)
 
 
 def leave_note(config: Path, file: BuildFile) -> None:

@@ -89,7 +89,14 @@ class ModuleText:
 
     def linkage(self, name: str) -> str:
         """Return the linkage of a symbol of the module."""
-        return self.objects.linkage(name) or linkage(self.entities[name])
+        if (known := self._linkages.get(name)) is None:
+            known = self._linkages[name] = self.objects.linkage(name) or linkage(self.entities[name])
+        return known
+
+    @cached_property
+    def _linkages(self) -> dict[str, str]:
+        """Linkages by symbol, kept because each version needs those of all symbols that it uses."""
+        return {}
 
     def is_local(self, name: str) -> bool:
         """True if a symbol of the module is invisible outside its object file."""

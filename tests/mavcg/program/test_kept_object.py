@@ -135,7 +135,7 @@ def test_a_key_names_all_that_the_command_depends_on(folder: Path, monkeypatch: 
 
 
 def test_versions_depend_on_mavcg_and_the_compilers() -> None:
-    named = {path.name for path in (*files_of_mavcg(), *programs(["sh", "-c"], []))}
+    named = {Path(path).name for path in (*files_of_mavcg(), *programs(["sh", "-c"], []))}
     assert {"kept_object.py", "zig", "sh", "cortex-a55.toml", "select.c"} <= named
     assert any(name.startswith("libllvmlite") for name in named)
 
@@ -147,7 +147,7 @@ def test_a_compiler_behind_one_of_its_name_counts_too(here: Path, monkeypatch: p
         (here / folder / "gcc").write_text("#!/bin/sh\n")
         (here / folder / "gcc").chmod(0o755)
     monkeypatch.setenv("PATH", f"{here}/first:{here}/none:{here}/second")
-    assert programs(["gcc", "-c"])[:-1] == [here / "first/gcc", here / "second/gcc"]
+    assert programs(["gcc", "-c"])[:-1] == [f"{here}/first/gcc", f"{here}/second/gcc"]
 
 
 @pytest.mark.parametrize(
