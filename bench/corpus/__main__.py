@@ -4,8 +4,8 @@ Each of Debian's source packages in bench/corpus/packages.toml is built as it is
 functions of a profile of its own work, and with `mavcg build` in its place for the same objects, by each compiler of
 this machine (gcc, clang, zig) and for AArch64. All builds' programs must give the same bytes, on AArch64 on seven
 emulated cores and one that is none of them, and the package's own tests must pass with versions. A crate is built by
-rustc; `mavcg build` makes its object of LLVM bitcode. Some packages need Debian's meson, aom-tools and tcl beside what
-`make setup` installs, and clang and gcc-aarch64-linux-gnu are further compilers.
+rustc; `mavcg build` makes its object of LLVM bitcode. Some packages need Debian's meson, aom-tools, m4 and tcl beside
+what `make setup` installs, and clang and gcc-aarch64-linux-gnu are further compilers.
 
 Rows go into the record beside those of other runs, in place of older ones of the same package and compiler. A further
 run on this machine goes on where one ended, and --again tries all anew. --minutes: no package is begun after that.
