@@ -108,15 +108,16 @@ def bounded(part: Part) -> list[Bounded] | None:
 
 
 def all_bounded(part: Part, samples: int = SAMPLES) -> dict[str, Bounded] | None:
-    """Return the result and bound of every node's outputs; None if the reference does not compute the graph."""
+    """Return the result and bound of every node's outputs; None if the reference does not compute them."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             types = {name: value.dtype for name, value in _values(part, {}, None).items()}
             exact = _values(part, types, None)
+            # Rounding may take an index out of range, of which there is no result.
+            moved = [_values(part, types, Errors(i, np.random.default_rng(i // 2))) for i in range(samples)]
         except NotComputedError:
             return None
-        moved = [_values(part, types, Errors(i, np.random.default_rng(i // 2))) for i in range(samples)]
         large: set[str] = set()
         results = {}
         for node in part.nodes:

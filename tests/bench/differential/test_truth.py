@@ -105,6 +105,17 @@ def test_a_number_of_which_no_digit_is_determined() -> None:
     assert np.all(result.bound[:3] < 0.1) and result.bound[3] == np.inf
 
 
+def test_a_graph_that_rounding_takes_out_of_range_has_no_bound() -> None:
+    """The sum rounds to an index that there is, or, a unit above, to the length."""
+    part = Part("g0_", 18, np.random.default_rng(0))
+    part.inputs["g0_x"] = np.nextafter(np.full(40, 4, np.float32), np.float32(0))
+    part.inputs["g0_data"] = np.arange(4, dtype=np.float32)
+    at = part.add("Cast", part.add("Exp", part.add("Log", "g0_x")), to=7)
+    part.outputs = [part.add("Gather", "g0_data", at)]
+
+    assert bounded(part) is None
+
+
 def test_both_directions_of_an_error_are_tried() -> None:
     """The error function of 2.7 in half precision is 1 or the number below it: its ceiling is 1 either way; that of
     -2.7 is -1 or -0."""
