@@ -25,6 +25,10 @@ _HALF_BASE = {"aarch64": ("generic", ("+neon", f"+{HALF}")), "x86_64": ("x86-64-
 _NO_RETAA = ("-pauth",)
 _X86_VECTORS = {64: 32, 32: 16}  # bytes of a vector register -> number of registers
 
+# Channels of AArch64's panels of products of one pixel: eight f32 vectors, or four of f16, whose multiply-adds hide
+# their latency.
+PIXEL_LANES = 32
+
 
 def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
     """Return the packing of an architecture, for a build of these machines.
@@ -34,7 +38,7 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
     other versions then unpack what they load. The bf16 weights lie in groups if all cores multiply pairs,
     matrices or tiles of bf16: a core without the instruction takes others for the same bits, which is left to the
     generic version. Runs of 8-bit inputs are filled for tiles if any core has them. 8-bit weights may be in two parts
-    if no core of x86 has dot products, which need the whole ones.
+    if no core of x86 has dot products, which need the whole ones. On AArch64 products of one pixel have wider panels.
     """
     named = [machine for machine in machines if machine.name != GENERIC]
     matrix = [machine.matrix_product for machine in named]
@@ -44,6 +48,7 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
         _bf16_terms(target, named) if named else 1,
         any(machine.int8_tiles for machine in named),
         target.arch == "x86_64" and bool(named) and not any(machine.dot_product for machine in named),
+        0 if target.arch == "x86_64" else PIXEL_LANES,
     )
 
 

@@ -8,6 +8,7 @@ order; blocks.py has the loops inside.
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from math import prod
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -161,11 +162,28 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         return (_depthwise_step(node, graph, views),)
     groups = node.attr("groups")
     constant, stored = w in graph.constants, node.attr("weights")
+    packing = packing_of_pixels(packing, views[node.output], groups)
     terms = step_terms_of(x.dtype, shape[3], views[node.output], packing) if constant else 1
     packing_of = (groups, packing.lanes, x.dtype, stored, packed_terms(terms))
     packed = packed_filters(w, shape, *packing_of) if constant else None
     window = Window((shape[1], shape[2]), tuple(node.attr("stride")), tuple(node.attr("dilation")), groups)
     return conv_step(node, x, views[node.output], window, views, packing, packed, terms)
+
+
+FEWEST_WIDE_PANELS = 4  # work units of a product in wide panels, which threads share
+
+
+def packing_of_pixels(packing: Packing, out: View, groups: int = 1) -> Packing:
+    """Return the packing of the weights of a product, whose panels are wide where it has a single pixel.
+
+    Each weight is then used once. A tile of one pixel needs several vectors of channels to hide the latency of its
+    multiply-adds: these are one stream of memory in a wide panel. In several panels, 16 KB apart or a multiple of it,
+    all streams map to the same sets of level 1, and evict each other's prefetched lines. out: N, H, W, C.
+    """
+    wide, channels = packing.pixel_lanes, out.shape[3] // groups
+    if prod(out.shape[:3]) != 1 or not wide or channels < FEWEST_WIDE_PANELS * wide:
+        return packing
+    return replace(packing, lanes=wide)
 
 
 FEWEST_TILED_PIXELS = 4  # of which a product of tile registers takes as long as of nine: fewer wait for their weights

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, step_terms_of
+from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, packing_of_pixels, step_terms_of
 from mavcg.kernels.conv.products_of_run import emit_products_of_run
 from mavcg.kernels.conv.unpacked_matmul import PLAIN, MatMul, emit_matmul, matmul_registers
 from mavcg.kernels.gemm.product_types import packed_terms
@@ -38,6 +38,7 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         transposed, stored = bool(node.attr("transpose_b")), node.attr("weights")
         seen = {**views, **{name: view for name, view in images.items() if view is not None}}
         image = seen[node.output]
+        packing = packing_of_pixels(packing, image)
         terms = step_terms_of(out.dtype, columns if transposed else rows, image, packing)
         packing_of = (transposed, packing.lanes, out.dtype, stored, packed_terms(terms))
         weights = packed_matrix(right, (rows, columns), *packing_of)

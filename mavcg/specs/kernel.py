@@ -79,6 +79,7 @@ class Packing:
     version has tiles of 8-bit sums, for which runs of inputs are filled up to whole groups where rows are long enough.
     byte_pairs: True if all cores add pairs of products of bytes as i16 (x86 without dot products): weights that are too
     large for such sums are then packed in two parts.
+    pixel_lanes: `lanes` of products of a single pixel that have many channels; 0: as of others.
     """
 
     lanes: int
@@ -86,6 +87,7 @@ class Packing:
     bf16_terms: int = 1
     int8_tiles: bool = False
     byte_pairs: bool = False
+    pixel_lanes: int = 0
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ def test_every_profile_makes_a_machine_whose_vectors_the_packing_fits() -> None:
         for machine in machines_for(cores, target).values():
             assert machine.arch == target.arch
             assert lanes % (machine.vector_bytes // 4) == 0
+        assert packing_for(target).pixel_lanes % lanes == 0
 
 
 def test_no_kernel_needs_pointer_authentication() -> None:

@@ -14,7 +14,9 @@ from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.depthwise import Depthwise, is_crowded, reads_whole_lines, tile_of
 from mavcg.kernels.conv.depthwise_loops import emit_depthwise
+from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.gemm.tile import LINE_CHANNELS, pack_depthwise
+from mavcg.kernels.registry import lower
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
 from tests.conftest import examples
@@ -323,6 +325,29 @@ def test_the_same_bytes_on_every_machine(
         for number, (size, registers, arch) in enumerate(shapes)
     }
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize(("op", "channels"), [("conv2d", 133), ("matmul", 128), ("matmul", 127)])
+@pytest.mark.parametrize("kind", [X86, LITTLE])
+def test_products_of_a_pixel_have_the_same_bytes_in_wide_panels(op: str, channels: int, kind: Machine) -> None:
+    """Also with a last panel that is not full; fewer channels than threads can share stay in narrow panels."""
+    rng, host = np.random.default_rng(channels), host_machines()[0]
+    shapes = ((1, 1, 1, 70), (channels, 1, 1, 70)) if op == "conv2d" else ((1, 70), (70, channels))
+    arrays = {n: rng.standard_normal(s).astype(np.float32) for n, s in zip(("x", "w"), shapes, strict=True)}
+    arrays["bias"] = rng.standard_normal(channels).astype(np.float32)
+    attrs: dict[str, Any] = {"pads": (0, 0, 0, 0)} if op == "conv2d" else {}
+    graph, node = graph_of(op, arrays, {"w", "bias"}, list(arrays), act="relu", **attrs)
+    machine = replace(host, vector_bytes=kind.vector_bytes, vector_registers=kind.vector_registers, arch=kind.arch)
+    packings = Packing(8), Packing(8, pixel_lanes=32)
+
+    narrow, wide = (
+        run_node_on(machine, node, graph, {"x": arrays["x"]}, parts=3, packing=packing)[0].tobytes()
+        for packing in packings
+    )
+
+    assert wide == narrow
+    (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in graph.types.items()}, packings[1])
+    assert isinstance(step.spec, Conv2d) and step.spec.lanes == (8 if channels < 128 else 32)
 
 
 def test_inside_other_buffers(run_node: Any) -> None:

@@ -198,6 +198,22 @@ def test_blocks_begin_with_their_first_products_where_vector_units_are_the_bound
     assert begun[0] == 0 and begun[1] >= 13
 
 
+def test_a_product_of_a_pixel_has_the_same_bytes_in_wide_panels(tmp_path: Path) -> None:
+    """Of several blocks of terms, with a last panel that is not full."""
+    rng, b = np.random.default_rng(0), GraphBuilder("test")
+    shape, weights = (1, 1, 1, 136), rng.standard_normal((150, 1, 1, 136)).astype(np.float16)
+    graph = b.finish([b.add("conv2d", [b.input("x", TensorType("f16", shape)), b.constant(weights)], **CONV)])
+    inputs = {"x": rng.standard_normal(shape).astype(np.float16)}
+    nodes = [emulated_node(graph, inputs, packing=packing) for packing in (Packing(8), Packing(8, pixel_lanes=32))]
+    results = {
+        result.tobytes()
+        for machine in (LITTLE, BIG)
+        for node in nodes
+        for result in run_emulated([node], machine, tmp_path / f"{machine.name}{nodes.index(node)}")
+    }
+    assert len(results) == 1
+
+
 def emulated_product(pixels: int, channels: int, outputs: int = 8) -> EmulatedNode:
     b = GraphBuilder("test")
     x, w = b.input("x", TensorType("f16", (1, 4, pixels, channels))), np.ones((outputs, 1, 1, channels), np.float16)

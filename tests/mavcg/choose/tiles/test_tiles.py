@@ -130,6 +130,17 @@ def test_a_fast_level_2_needs_no_blocks_of_terms_but_weights_from_memory_are_pre
     assert macro.kc is None and macro.prefetch_distance_bytes is not None
 
 
+def test_the_one_stream_of_weights_of_a_pixel_is_not_prefetched_on_arm() -> None:
+    """A prefetch takes a fill of level 1 for as long as memory takes; x86 cores have more of them."""
+    for core, prefetched in ((A55, False), (M4, False), (ZEN3, True)):
+        pixel, image = (known(conv(size, 1024, 1024, 1, 16)) for size in (1, 7))
+        distances = [
+            {macro.prefetch_distance_bytes for macro in candidates(work, core, plain_tile(work, 4))}
+            for work in (pixel, image)
+        ]
+        assert [len(of_work) > 1 for of_work in distances] == [prefetched, True]
+
+
 @pytest.mark.parametrize(("size", "in_ch", "prefetched"), [(3, 64, False), (3, 160, True), (7, 64, True)])
 def test_weights_are_not_prefetched_beyond_half_a_panel_by_tiles_that_do_not_share(
     size: int, in_ch: int, prefetched: bool
