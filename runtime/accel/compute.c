@@ -170,10 +170,12 @@ static void pool_windows(const struct instruction *one, const struct windows *wi
     for (int64_t row = 0; row < v[POOL_MAX_OUT_ROWS]; row++)
         for (int64_t column = 0; column < v[POOL_MAX_OUT_COLUMNS]; column++, result += channels) {
             meet(windows, row, column, met);
+            int64_t inside = 0; /* elements of a window in the tile, of which it may have few */
+            for (int64_t t = 0; t < positions; t++)
+                if (met[t]) met[inside++] = met[t];
             for (int64_t c = 0; c < channels; c++) {
                 int64_t value = greatest ? INT8_MIN : 0;
-                for (int64_t t = 0; t < positions; t++) {
-                    if (!met[t]) continue;
+                for (int64_t t = 0; t < inside; t++) {
                     int element = met[t][c]; /* NOLINT(bugprone-signed-char-misuse): a number */
                     if (!greatest) value += element - zero;
                     else if (element > value) value = element;
