@@ -2,12 +2,13 @@
 
 The seeded decoder of examples/decoder, whose activations are quantised in the run, by mavcg and onnxruntime with one
 thread and two: each in a process of its own that is stopped while others run, in rounds, of which every one begins with
-another runtime. A round is a text of N tokens, one after the other, then a prompt of as many in one run; a runtime's
-figure is its median. The products of weights in a prompt stand beside those that one core can make at most by dot
-products of vectors (vpdpbusd, sdot), measured in the same round; where kernels use AMX's tiles, which make several
-times as many, a share may be above 100 %. onnxruntime writes its caches in place, as onnxruntime-genai lets it do.
-onnxruntime-genai takes part where it is installed, and llama.cpp, on a GGUF file of the same weights, where
-`llama-bench` is on the path and the package gguf installed; docs/decoders.md says how both are had.
+another runtime. A round is a text of N tokens, one after the other, then a prompt of as many in one run, each after a
+run that is not counted, as llama-bench has it; a runtime's figure is its median. The products of weights in a prompt
+stand beside those that one core can make at most by dot products of vectors (vpdpbusd, sdot), measured in the same
+round; where kernels use AMX's tiles, which make several times as many, a share may be above 100 %. onnxruntime writes
+its caches in place, as onnxruntime-genai lets it do. onnxruntime-genai takes part where it is installed, and llama.cpp,
+on a GGUF file of the same weights, where `llama-bench` is on the path and the package gguf installed; docs/decoders.md
+says how both are had.
 
 What a library for a board predicts is printed too: of rk3588's Cortex-A55 and A76, and of snapdragon-8-gen-1's
 Cortex-X2. No board with a Cortex-X1 is known: its row is of that board with an X1 in the X2's place. Run it while

@@ -3,7 +3,8 @@
     decoder_worker.py MODEL --runtime RUNTIME --threads N [--prompt]
 
 It prints JSON: its version when the model is loaded, then for each line `COUNT` of its input the seconds that so many
-tokens of a new text took, and the tokens: one after the other, or, with --prompt, all in one run.
+tokens of a new text took, and the tokens: one after the other, or, with --prompt, all in one run. Before each text is a
+run that is not counted, of the prompt or of a first token, as llama-bench has it.
 """
 
 import argparse
@@ -103,8 +104,11 @@ def main() -> None:
     version, begin, following = RUNTIMES[given.runtime](given.model, given.threads)
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
+        count = int(line)
         begin()
-        tokens, count = [FIRST], int(line)
+        following(range(FIRST, FIRST + (count if given.prompt else 1)), 0)
+        begin()
+        tokens = [FIRST]
         start = time.perf_counter()
         if given.prompt:
             tokens.append(following(range(FIRST, FIRST + count), 0))

@@ -10,6 +10,7 @@ from bench.jit import Compiled
 from mavcg.kernels.block_weights.integer_terms import GROUP, IntegerTerms, product_form
 from mavcg.kernels.block_weights.packing import BlockFormat
 from mavcg.kernels.builder.emit import I8, I16, I32, PTR, Values, address, const, for_range, repeat
+from mavcg.kernels.builder.lanes import shuffle
 from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.builder.x86_tiles import (
     ROW_BYTES,
@@ -69,8 +70,12 @@ class DotPeak(Peak):
         numbers, x = (b.load(address(b, memory, i * width), align=1, typ=ir.VectorType(I8, width)) for i in (0, 1))
         sums = terms.add_products(None, numbers, x).type
 
+        def changing(total: ir.Value) -> ir.Value:
+            """Return a sum as numbers: products of constant numbers, with a sum apart, leave the loop."""
+            return b.bitcast(shuffle(b, total, total, range(8 * width // sums.element.width)), numbers.type)
+
         def iteration(_: ir.Value, acc: Values) -> Values:
-            return tuple(terms.add_products(total, numbers, x) for total in acc)
+            return tuple(terms.add_products(total, changing(total), x) for total in acc)
 
         start = [ir.Constant(sums, [i] * sums.count) for i in range(ACCUMULATORS)]
         acc = for_range(b, const(0), const(TURNS), 1, start, iteration)
