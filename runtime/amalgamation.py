@@ -93,6 +93,7 @@ UNITS: Mapping[str, Unit] = {
             "engine_counted.c",
             "engine_state.c",
             "engine_context.c",
+            "engine_paging.c",
             "engine_run.c",
             "engine_stage.c",
             "engine_api.c",

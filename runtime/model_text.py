@@ -17,7 +17,7 @@ from mavcg.runtime.library_tables import TYPE_CODES
 from mavcg.runtime.model_header import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
 from mavcg.runtime.run_tables import is_external, loop_lines, operand_tables, run_lines, stage_table
-from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
+from mavcg.specs.model_program import PagedWeights, Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_string, comment
 
 DEFAULT_SPIN_US = 50
@@ -46,8 +46,9 @@ class EngineOptions:
     threads: default of a context; 0 for one for each CPU. spin_us: time that waiting threads spin before they sleep, in
     microseconds, unless MAVCG_SPIN_US is set. part: symbol of the engine's table, if the model is one of several in a
     library. in_application: True if these share memory (runtime/application_text.py). constants: symbol of the
-    constants, if several models share them. base_extensions: LLVM's names of what all versions need beyond the base of
-    the architecture; a context is refused where it is not offered.
+    constants, if several models share them. pages: of constants that a run maps and releases, by phase.
+    base_extensions: LLVM's names of what all versions need beyond the base of the architecture; a context is refused
+    where it is not offered.
     """
 
     threads: int = 1
@@ -55,6 +56,7 @@ class EngineOptions:
     part: str = ""
     in_application: bool = False
     constants: str = ""
+    pages: tuple[PagedWeights, ...] = ()
     base_extensions: tuple[str, ...] = ()
 
 
@@ -99,6 +101,7 @@ def tables_text(
             "#define MODEL_IN_APPLICATION 1\n" if options.in_application else "",
             f"#define MAVCG_SET {core_set.tag}\n",
             f"#define MAVCG_CONSTANTS {options.constants or constants_symbol(program)}\n",
+            f"#define PAGED {int(bool(options.pages))}\n",
             _sizes(program, sizes),
             static_array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{w:#x}" for w in base_needs)]),
             'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
@@ -122,6 +125,7 @@ def tables_text(
             static_array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
             f"static uint64_t core_runs[{core_set.version_count}];\n",
             operand_tables(program, operands),
+            *([_pages(options.pages)] if options.pages else []),
             *([stage_table(program, core_set)] if options.in_application else []),
         ]
     )
@@ -175,6 +179,12 @@ def _steps(program: Program) -> str:
         for s in program.steps
     )
     return static_array("const mavcg_step steps_table[]", lines)
+
+
+def _pages(pages: Sequence[PagedWeights]) -> str:
+    """Return the table of constants' pages, in the order of phases."""
+    lines = (f"{{{page.phase}, PAGES_{page.advice.upper()}, {page.begin}ull, {page.end}ull}}," for page in pages)
+    return static_array("const struct engine_pages page_table[]", [*lines, "{0xFFFFFFFF, PAGES_RELEASE, 0, 0},"])
 
 
 def states_digest(program: Program) -> int:

@@ -11,10 +11,11 @@ from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, ap
 from mavcg.runtime.blas_build import BlasSymbols, blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
-from mavcg.runtime.model_text import tables_text
+from mavcg.runtime.model_text import EngineOptions, tables_text
 from mavcg.specs.blas_blocks import ALL_F16, ITEM_BYTES, BlasBlocks
 from mavcg.specs.model_program import (
     OperandAddress,
+    PagedWeights,
     Program,
     ProgramState,
     ProgramStep,
@@ -31,6 +32,7 @@ _CORES = CoreSet(
         Core("cortex-a75", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
     )
 )
+_OPTIONS = EngineOptions(pages=(PagedWeights(0, 0, 64, "map"),))
 _ROW = TensorType("f32", (4, 16))
 _STEP = ProgramStep(
     "double",
@@ -81,7 +83,7 @@ def sample_tables() -> dict[str, str]:
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),
         "mavcg_sizes.h": sizes_text((DropInPart(_PROGRAM, ""),)),
-        "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions),
+        "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions, options=_OPTIONS),
         "mavcg_application_tables.h": application_tables(_APPLICATION),
     }
 

@@ -76,6 +76,7 @@ class _Application:
     """An app.toml as it is written."""
 
     memory: str | None = None
+    weights_resident: str | None = None
     parallel: Annotated[
         tuple[tuple[str, ...], ...], Meta(description="a list of lists", examples=['[["a", "b"]]'])
     ] = ()
@@ -120,7 +121,8 @@ class NetworkEntry:
 class ApplicationFile:
     """The contents of app.toml.
 
-    memory: M^c, limit in bytes of weights and buffers, or None. parallel: sets of names of networks or partitions.
+    memory: M^c, limit in bytes of weights and buffers, or None. weights_resident: limit in bytes of weights that are in
+    memory at a time, or None. parallel: sets of names of networks or partitions.
     networks: in execution order.
     """
 
@@ -128,6 +130,7 @@ class ApplicationFile:
     memory: int | None
     parallel: tuple[tuple[str, ...], ...]
     networks: tuple[NetworkEntry, ...]
+    weights_resident: int | None = None
 
     @property
     def periods(self) -> tuple[Periodic, ...]:
@@ -166,7 +169,10 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
     file = document.decode(_Application)
     if not file.network:
         raise document.fault("network", "missing", "add [[network]] with name and file")
-    memory = None if file.memory is None else _bytes(document, file.memory)
+    memory, resident = (
+        None if text is None else _bytes(document, key, text)
+        for key, text in (("memory", file.memory), ("weights_resident", file.weights_resident))
+    )
     networks = tuple(_network(document, locations, number, entry) for number, entry in enumerate(file.network))
     networks = tuple(replace(entry, shapes=GivenShapes(entry.shapes, ignore_declared_shapes)) for entry in networks)
     names = [entry.name for entry in networks]
@@ -182,7 +188,7 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
         wrong = f"{value_text(order)} does not name each network once"
         raise document.fault("order", wrong, f"the networks are {', '.join(names)}")
     networks = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
-    return ApplicationFile(path, memory, file.parallel, networks)
+    return ApplicationFile(path, memory, file.parallel, networks, resident)
 
 
 def _network(document: Document, locations: _KeyLocations, number: int, entry: _Network) -> NetworkEntry:
@@ -250,9 +256,9 @@ def _schedules(location: str, value: str | tuple[str, ...]) -> tuple[ScheduleBlo
     return tuple(parsed)
 
 
-def _bytes(document: Document, text: str) -> int:
+def _bytes(document: Document, key: str, text: str) -> int:
     size = parse_bytes(text, unit_needed=True)
     if size is None:
         remedy = 'write it with a unit, as in "2 MB" or "512 KiB"'
-        raise document.fault("memory", f"{value_text(text)} is not a size", remedy)
+        raise document.fault(key, f"{value_text(text)} is not a size", remedy)
     return size

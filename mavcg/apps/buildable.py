@@ -15,6 +15,8 @@ from mavcg.runtime.machines import cores_without_half
 
 def check_buildable(file: ApplicationFile) -> None:
     """Raise MavcgError naming the line of a setting with which no library can be built."""
+    if file.weights_resident is not None:
+        _check_paging(file)
     for entry in file.networks:
         location = f"{file.path}: line {entry.line}: network '{entry.name}'"
         if entry.schedules and entry.partitions:
@@ -42,6 +44,20 @@ def check_buildable(file: ApplicationFile) -> None:
                 f"{location}: precision = 'mixed': no kernel computes data in fp16 with weights in 8 bits; give a file "
                 "in 8 bits with precision = 'int8', or one in fp16"
             )
+
+
+def _check_paging(file: ApplicationFile) -> None:
+    """Check that the networks run one after the other. Raises: MavcgError otherwise."""
+    together = {
+        "parallel": bool(file.parallel),
+        "partitions": any(entry.partitions for entry in file.networks),
+        "period_ms": bool(file.periods),
+    }
+    if keys := [key for key, there in together.items() if there]:
+        raise MavcgError(
+            f"{file.path}: weights_resident: weights are paged in the order of networks that run one after the other, "
+            f"and {' and '.join(keys)} lets some run at the same time; leave one of them out"
+        )
 
 
 def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile
 from mavcg.apps.library_buffers import memory_json
-from mavcg.apps.library_documents import conversion_json, stored_weights_json
+from mavcg.apps.library_documents import conversion_json, paging_json, stored_weights_json
 from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
 from mavcg.apps.service.periods_note import periodic_json
 from mavcg.apps.stage_balance import StageBalance
@@ -84,6 +84,7 @@ def build_application(
                 network_symbol(network.program.name),
                 in_application=True,
                 constants=symbol,
+                pages=() if library.paging is None else library.paging.pages[number],
                 base_extensions=library.base_extensions,
             )
             own, needs = folder / f"network-{number}", kernels.needs
@@ -138,6 +139,7 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
         "scratch_bytes": application.scratch_bytes,
         "weight_bytes": library.weight_bytes,
         "separate_weight_bytes": sum(library.own_weights),
+        "weights_resident": paging_json(library.paging),
         "separate_arena_bytes": sum(network.program.arena_bytes for network in application.networks),
         "networks": notes,
     }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mavcg.apps.library_plan import LibraryPlan, is_converted
+from mavcg.apps.weight_paging import WeightPaging
 from mavcg.choose.plan import Plan
 from mavcg.model.note import dimensions_json
 from mavcg.model.precision import layer_precisions
@@ -17,6 +18,7 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
         "scratch_bytes": application.scratch_bytes,
         "weight_bytes": planned.weight_bytes,
         "separate_weight_bytes": sum(planned.own_weights),
+        "weights_resident": paging_json(planned.paging),
         "networks": [
             {
                 "name": placed.program.name,
@@ -34,6 +36,22 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
                 planned.networks, application.networks, planned.own_weights, strict=True
             )
         ],
+    }
+
+
+def paging_json(paging: WeightPaging | None) -> dict[str, Any] | None:
+    """Return what a library's document says of weights that are paged; None without a limit of those in memory.
+
+    limit_bytes, resident_bytes: that may be, and are at most, in memory at a time. paged_bytes: that a run of each
+    network maps anew. time_ms: that this is predicted to take.
+    """
+    if paging is None:
+        return None
+    return {
+        "limit_bytes": paging.limit_bytes,
+        "resident_bytes": paging.resident_bytes,
+        "paged_bytes": paging.paged_bytes,
+        "time_ms": round(paging.time_ms, 6),
     }
 
 

@@ -16,6 +16,7 @@ from mavcg.apps.model_network import network_of
 from mavcg.apps.shared_weights import share_weights
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of, steps_of_layer
+from mavcg.apps.weight_paging import WeightPaging, plan_paging
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.limits.arena_limit import ArenaTooLargeError
 from mavcg.choose.lowering.memory_plan import ConstantPool
@@ -46,7 +47,8 @@ class LibraryPlan:
 
     memory: limit of weights and buffers together, in bytes; None for none. lower_bound_bytes: no placement of these
     steps' buffers takes less than this. weights: the packed weights of all networks, equal ones once. own_weights:
-    bytes of each network's, also of those that others have too.
+    bytes of each network's, also of those that others have too. paging: of weights, if their pages in memory have a
+    limit.
     """
 
     networks: tuple[Plan, ...]
@@ -56,6 +58,7 @@ class LibraryPlan:
     lower_bound_bytes: int
     weights: ConstantPool
     own_weights: tuple[int, ...]
+    paging: WeightPaging | None = None
 
     @property
     def machines(self) -> Mapping[str, Machine]:
@@ -77,7 +80,12 @@ class LibraryPlan:
     @property
     def excess_bytes(self) -> int:
         """Bytes of weights and buffers beyond the limit; at most 0 if it is met."""
-        return 0 if self.memory is None else self.weight_bytes + self.application.arena_bytes - self.memory
+        return 0 if self.memory is None else self.resident_weight_bytes + self.application.arena_bytes - self.memory
+
+    @property
+    def resident_weight_bytes(self) -> int:
+        """Bytes of packed weights that are in memory at a time, at most: all of them without paging."""
+        return self.weight_bytes if self.paging is None else self.paging.resident_bytes
 
 
 def plan_library(
@@ -103,7 +111,9 @@ def plan_library(
         bounds = [program.arena_lower_bound_bytes for program in programs]
         placed = place_together(bounds, pairs)
         least = placed.extent if placed.optimal else max(bounds)
-        return LibraryPlan(shared, balances, application, file.memory, least, weights, own_weights)
+        limit = file.weights_resident
+        paging = None if limit is None else plan_paging(file, shared, weights.end, limit)
+        return LibraryPlan(shared, balances, application, file.memory, least, weights, own_weights, paging)
 
     planned = plan([model.prepared for model in pipelined])
     return planned if planned.excess_bytes <= 0 else plan(_by_parts(file, planned, request, pairs, progress))
@@ -138,7 +148,7 @@ def place_networks(name: str, programs: Sequence[Program], together: frozenset[f
 def check_memory(file: ApplicationFile, planned: LibraryPlan) -> None:
     """Check that a library keeps the limit in app.toml. Raises: MavcgError with the bytes that it takes."""
     if planned.excess_bytes > 0:
-        weights, arena = planned.weight_bytes, planned.application.arena_bytes
+        weights, arena = planned.resident_weight_bytes, planned.application.arena_bytes
         raise MavcgError(
             f"{file.path}: memory = {file.memory} bytes: the library takes {weights + arena}: {weights} of packed "
             f"weights and {arena} of buffers, the least found with layers by parts of rows; raise memory, "
@@ -209,7 +219,7 @@ def _by_parts(
     unchanged.
     """
     networks = list(planned.networks)
-    room = (file.memory or 0) - planned.weight_bytes
+    room = (file.memory or 0) - planned.resident_weight_bytes
     for number, entry in enumerate(file.networks):
         whole = entry.partitions or entry.schedules or entry.bounds or any(number in pair for pair in pairs)
         if not whole and room > 0 and networks[number].program.arena_bytes > room:

@@ -31,6 +31,7 @@ def application_json(result: ApplicationResult) -> dict[str, Any]:
         "library_bytes": result.library_bytes,
         "loaded_bytes": result.loaded_bytes,
         **{key: note[key] for key in _OF_ALL},
+        "weights_resident": note.get("weights_resident"),  # not in a library of an earlier mavcg
         "networks": [
             {key: network[key] for key in _OF_NETWORKS}
             | {"name": network["model"], "conflicts_with": network["conflicts_with"]}
@@ -80,6 +81,11 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
         f"memory: arena {note['arena_bytes']:,} bytes ({note['separate_arena_bytes']:,} in separate libraries), "
         f"scratch {note['scratch_bytes']:,} bytes a thread, weights {weights:,} bytes{shared}"
     )
+    if paging := note.get("weights_resident"):
+        to.print(
+            f"weights in memory: at most {paging['resident_bytes']:,} bytes at a time; a run of each network maps "
+            f"{paging['paged_bytes']:,} bytes anew, predicted {paging['time_ms']:.3f} ms"
+        )
 
 
 def _stored_words(stored: Mapping[str, Any]) -> str:

@@ -93,6 +93,20 @@ class ProgramPhase:
 
 
 @dataclass(frozen=True)
+class PagedWeights:
+    """Constants begin to end - 1, in bytes, and what a run does with their pages before this phase.
+
+    advice: "release" lets go of them, "map" maps those that the phase reads, "prefetch" has the kernel read them from
+    the file, without waiting.
+    """
+
+    phase: int
+    begin: int
+    end: int
+    advice: str
+
+
+@dataclass(frozen=True)
 class ThreadPlan:
     """A choice of threads: their number, the caller's included, and their core types, by the labels of versions.
 

@@ -88,6 +88,14 @@ struct engine_stage {
     struct engine_plan plan;
 };
 
+/* What is done before a phase with the pages of constants begin to end - 1, in bytes. In order of phase; the table ends
+ * with phase 0xFFFFFFFF, which no program has. */
+enum { PAGES_RELEASE, PAGES_MAP, PAGES_PREFETCH };
+struct engine_pages {
+    uint32_t phase, advice;
+    uint64_t begin, end;
+};
+
 /* An operand that one stage passes to another, in a ring of `copies` buffers at a distance of `stride` bytes; frame n
  * uses copy n % copies. */
 struct engine_ring_operand {

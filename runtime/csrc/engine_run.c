@@ -5,6 +5,7 @@
 #include "engine_counted.h"
 #include "engine_counts.h"
 #include "engine_machine.h"
+#include "engine_paging.h"
 #include "engine_pool.h"
 #include "engine_process.h"
 #include "engine_state.h"
@@ -58,6 +59,7 @@ static int run_phases(struct mavcg_context *context, uint32_t begin, uint32_t en
 #if defined(MODEL_IN_APPLICATION)
         if (context->boundary) context->boundary(context->boundary_data);
 #endif
+        page_weights(number);
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;

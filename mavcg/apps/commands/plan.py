@@ -219,10 +219,11 @@ def _show_library(planned: "ApplicationPlan", library: "LibraryPlan | None", ref
     else:
         arena, bound = library.application.arena_bytes, library.lower_bound_bytes
         least = "no placement of its buffers is smaller" if arena == bound else f"at least {bound:,} for its buffers"
-        total = arena + library.weight_bytes
+        total = arena + library.resident_weight_bytes
+        paged = "" if library.paging is None else f" of which {library.resident_weight_bytes:,} at a time in memory,"
         out.print(
             f"\nthe library of `mavcg app build`: arena {arena:,} bytes ({least}), packed weights "
-            f"{library.weight_bytes:,} bytes, scratch {library.application.scratch_bytes:,} bytes a thread"
+            f"{library.weight_bytes:,} bytes,{paged} scratch {library.application.scratch_bytes:,} bytes a thread"
         )
     if not meets_limits(planned, library):
         out.print(f"not all limits are met; weights and buffers take {total:,} bytes")

@@ -3,6 +3,7 @@
 #define MODEL_NAME "sample"
 #define MAVCG_SET be73d3589db3a5ad
 #define MAVCG_CONSTANTS mavcg_constants_sample
+#define PAGED 1
 #define INPUTS 1
 #define OUTPUTS 1
 #define STEPS 1
@@ -140,4 +141,8 @@ static const uint32_t external_table[] = {
 };
 static const struct engine_ring_operand ring_table[] = {
     {0},
+};
+static const struct engine_pages page_table[] = {
+    {0, PAGES_MAP, 0ull, 64ull},
+    {0xFFFFFFFF, PAGES_RELEASE, 0, 0},
 };
