@@ -92,7 +92,8 @@ class NetworkEntry:
     partitions after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
     schedule_place, shapes_place: locations of these keys, for messages. bounds: shapes with a bounded dimension, those
     of whose longest lengths are in shapes. weights: f16, bf16 or int8, in which weights lie in memory; "": their own
-    type. max_error: limit of the measured error of weights in int8, relative to the largest output.
+    type. max_error: limit of the measured error of weights in int8, and of `mixed`, relative to the
+    largest output.
     periodic: its jobs, or None; all networks of an application have some, or none has. samples: folder of calibration
     inputs by which it is converted to 8 bits, or None. quantised: what its documents say of that, once it is done.
     stages: the cluster's number, or the accelerator, of each partition; empty if they are not given.
@@ -202,8 +203,9 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         raise fault("precision", f"{value_text(entry.precision)} is not known", f"give one of {', '.join(PRECISIONS)}")
     if entry.weights not in ("", *_WEIGHTS):
         raise fault("weights", f"{value_text(entry.weights)} is not known", f"give {' or '.join(_WEIGHTS)}")
-    if entry.max_error is not None and entry.weights != "int8":
-        raise fault("max_error", "is there without weights in 8 bits", 'give weights = "int8", or leave it out')
+    if entry.max_error is not None and entry.weights != "int8" and entry.precision != "mixed":
+        remedy = 'give weights = "int8" or precision = "mixed", or leave it out'
+        raise fault("max_error", "is there without weights in 8 bits", remedy)
     if entry.samples is not None and entry.precision != "int8":
         raise fault("samples", "is there without precision", 'give precision = "int8", which converts the network')
     parts = entry.partitions

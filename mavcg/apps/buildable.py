@@ -9,7 +9,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.core import Core
 from mavcg.importers.load import import_model
-from mavcg.model.precision import F16, F32
+from mavcg.model.precision import AUTO_PRECISION, F16, F32
 from mavcg.runtime.machines import cores_without_half
 
 
@@ -29,20 +29,17 @@ def check_buildable(file: ApplicationFile) -> None:
                 f"{entry.schedule_place}: a schedule orders the rows of one length, and {entry.bounds} has a bounded "
                 "dimension; leave schedule out, or give each axis one length"
             )
-        if entry.weights and entry.bounds:
-            raise MavcgError(
-                f"{location}: weights = '{entry.weights}': which layers have them is chosen for one length, and "
-                f"{entry.bounds} has a bounded dimension; leave weights out, or give each axis one length"
-            )
+        chosen = {"weights": entry.weights, "precision": entry.precision if entry.precision == "mixed" else ""}
+        for key, value in chosen.items():
+            if value and entry.bounds:
+                raise MavcgError(
+                    f"{location}: {key} = '{value}': which layers have them is chosen for one length, and "
+                    f"{entry.bounds} has a bounded dimension; leave {key} out, or give each axis one length"
+                )
         if any(isinstance(stage, AcceleratorStage) for stage in entry.stages):
             raise MavcgError(
                 f"{location}: stages: a library computes on CPUs alone, and has no stages on accelerators, which "
                 "are for mavcg app plan and simulate; leave stages out"
-            )
-        if entry.precision == "mixed":
-            raise MavcgError(
-                f"{location}: precision = 'mixed': no kernel computes data in fp16 with weights in 8 bits; give a file "
-                "in 8 bits with precision = 'int8', or one in fp16"
             )
 
 
@@ -84,10 +81,13 @@ def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
 
 
 def arithmetic_of(entry: NetworkEntry, cores: Sequence[Core], location: str) -> str:
-    """Return the precision in which a network is built: that of its file, as F32, or F16 if `fp16` converts it.
+    """Return the precision in which a network is built: that of its file, as F32, F16 if `fp16` converts it, or
+    AUTO_PRECISION for `mixed`.
 
     Raises: MavcgError for a conversion to f16 where a core has no arithmetic of f16.
     """
+    if entry.precision == "mixed":
+        return AUTO_PRECISION
     if entry.precision != "fp16":
         return F32
     if any(kind.dtype == "f16" for kind in import_model(entry.file, entry.shapes).types.values()):

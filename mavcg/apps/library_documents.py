@@ -6,7 +6,7 @@ from mavcg.apps.library_plan import LibraryPlan, is_converted
 from mavcg.apps.weight_paging import WeightPaging
 from mavcg.choose.plan import Plan
 from mavcg.model.note import dimensions_json
-from mavcg.model.precision import layer_precisions
+from mavcg.model.precision import AUTO_PRECISION, F16, layer_precisions
 
 
 def library_json(planned: LibraryPlan) -> dict[str, Any]:
@@ -68,16 +68,19 @@ def conversion_json(network: Plan) -> dict[str, Any] | None:
     """Return what a network's document says of its conversion; None for one that is built as its file has it.
 
     precision: f16 or int8. layers: number of layers in it, and of all with floats. measured_error: for f16, of the
-    largest output on random inputs; for int8, of the outputs on the samples, as root mean squares.
+    largest output, with weights in 8 bits, too, on random inputs; for int8, of the outputs on the samples, as root mean
+    squares.
     """
     if quantised := network.precision.get("quantised"):
         return dict(quantised)
     if not is_converted(network):
         return None
     dtypes = list(layer_precisions(network).values())
+    converted = network.precision["converted"]
+    dtype = F16 if converted == AUTO_PRECISION else converted
     return {
-        "precision": network.precision["converted"],
-        "layers": dtypes.count(network.precision["converted"]),
+        "precision": dtype,
+        "layers": dtypes.count(dtype),
         "layers_of_floats": len(dtypes),
         "measured_error": network.precision.get("measured_error"),
     }

@@ -160,7 +160,8 @@ def _prepare(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> Plan:
     own = replace(request, model=entry.file, shapes=entry.shapes, bounds=entry.bounds)
-    stored = "i8" if entry.weights == "int8" else entry.weights
+    in_eight_bits = entry.weights == "int8" or (entry.precision == "mixed" and not entry.weights)
+    stored = "i8" if in_eight_bits else entry.weights
     own = replace(own, stored_weights=stored, store_all=bool(stored), max_half_error=entry.max_error)
     if entry.partitions:  # stages do not divide steps
         own = replace(own, depth_first=OFF)

@@ -54,6 +54,21 @@ def test_a_network_in_half_precision_takes_half_the_bytes(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("core", "f16"), [("cortex-a55", True), ("cortex-a53", False)])
+def test_mixed_has_f16_where_it_pays_and_weights_in_8_bits_elsewhere(core: str, f16: bool, tmp_path: Path) -> None:
+    """On a core without arithmetic of f16 all layers have weights in 8 bits; the error is within the limit."""
+    pytest.importorskip("onnx")
+    file = write_application(tmp_path, recogniser='precision = "mixed"\nmax_error = 0.05')
+    request, _ = make_model_request(file, str(tmp_path / "libapp.so"), ModelOptions(cores=(core,)))
+    networks = {n["name"]: n for n in library_json(plan_library(read_application_file(file), request))["networks"]}
+    conversion, stored = (networks["recogniser"][key] for key in ("conversion", "stored_weights"))
+    assert conversion["precision"] == "f16" and (conversion["layers"] > 0) is f16
+    assert stored["type"] == "i8" and len(stored["layers"]) == (0 if f16 else 2)
+    assert 0 < conversion["measured_error"] == stored["measured_error"] <= 0.05
+    assert networks["tracker"]["conversion"] is None is networks["tracker"]["stored_weights"]
+
+
+@pytest.mark.long
 def test_converted_and_other_networks_in_one_library(tmp_path: Path, mavcg: Mavcg) -> None:
     pytest.importorskip("onnx")
     cores = [load_core(cluster.core) for cluster in host_board().clusters]

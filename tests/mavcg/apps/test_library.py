@@ -188,7 +188,6 @@ def test_networks_that_run_together_have_memory_apart(tmp_path: Path, mavcg: Mav
         ("", {"tracker": 'schedule = "a"\npartitions = ["c"]'}, "schedule: a pipeline of a library runs each"),
         ("", {"tracker": 'partitions = ["nobody"]'}, "network 'tracker': partitions: 'nobody' is not a computed layer"),
         ("", {"tracker": 'partitions = ["c", "a"]'}, "partitions: 'a' does not come after the first layer of"),
-        ("", {"tracker": 'precision = "mixed"'}, "network 'tracker': precision = 'mixed': no kernel computes"),
         ("", {"detector": 'precision = "int8"'}, "precision = 'int8': node 'a' of detector.onnx is computed in f32"),
         ("", {"tracker": "shapes = { nobody = [1, 3, 8, 8] }"}, "network 'tracker': "),
     ],

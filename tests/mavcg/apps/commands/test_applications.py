@@ -170,12 +170,12 @@ def test_a_limit_that_a_plan_does_not_meet_is_refused_by_a_build_with_the_same_b
 
 @pytest.mark.long
 def test_a_plan_of_sizes_alone_says_why_it_is_not_built(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
-    (tmp_path / "app.toml").write_text(f'[[network]]\nname = "n"\nfile = "{chain_onnx}"\nprecision = "mixed"\n')
+    (tmp_path / "app.toml").write_text(f'[[network]]\nname = "n"\nfile = "{chain_onnx}"\nprecision = "int8"\n')
     done = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820", "--json")
 
     assert done.status == 0, done.stderr
     plan = json.loads(done.stdout)
-    assert "precision = 'mixed': no kernel computes" in plan["not_buildable"] and "networks" not in plan
+    assert "precision = 'int8': node" in plan["not_buildable"] and "networks" not in plan
     assert plan["arena_bytes"] == plan["front"][plan["chosen"]]["bytes"]
 
 
