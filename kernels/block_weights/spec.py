@@ -186,6 +186,10 @@ class BlockProduct(KernelSpec):
         return self.x.count * self.out.length * self.x.length
 
     @property
+    def arithmetic(self) -> str:
+        return "i8" if self.quantize else "f32"
+
+    @property
     def work(self) -> int:
         return self.macs
 

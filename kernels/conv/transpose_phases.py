@@ -26,7 +26,7 @@ from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout, merge_levels, reach
-from mavcg.specs.kernel import Machine, View, Words
+from mavcg.specs.kernel import Machine, View, Words, arithmetic_of
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import Pair, Window
@@ -77,6 +77,10 @@ class ConvTranspose2d(RowKernel):
     @property
     def macs(self) -> int:
         return self.work // 2
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.x.dtype)
 
     @property
     def panel_channels(self) -> int:

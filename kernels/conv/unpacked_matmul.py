@@ -25,7 +25,7 @@ from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout
-from mavcg.specs.kernel import KernelSpec, Machine, Words
+from mavcg.specs.kernel import KernelSpec, Machine, Words, arithmetic_of
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, TilingRules, Window
@@ -50,9 +50,15 @@ class UnpackedProducts(KernelSpec):
     def symbol_shape(self) -> str:
         return shape_text(sizes_text(*self.batch), f"m{self.m}n{self.n}k{self.k}")
 
+    dtype: str
+
     @property
     def macs(self) -> int:
         return prod(self.batch) * self.m * self.k * self.n
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.dtype)
 
 
 @spec_format("matmul")

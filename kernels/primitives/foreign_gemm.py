@@ -94,8 +94,12 @@ class ForeignProduct(KernelSpec):
         return self.rows
 
     @property
+    def multiply_adds(self) -> int:
+        return self.terms * self.out.channels * self.pixels
+
+    @property
     def work(self) -> int:
-        return 2 * self.terms * self.out.channels * self.pixels
+        return 2 * self.multiply_adds
 
 
 def emit_foreign_product(module: ir.Module, spec: ForeignProduct, machine: Machine) -> ir.Function:

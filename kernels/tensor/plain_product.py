@@ -29,7 +29,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest_loops import decode
 from mavcg.kernels.builder.product_loop import ProductLoop, TermPointers, nested_loops, single_products
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Step, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Step, View, arithmetic_of
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -75,6 +75,10 @@ class PlainProduct(KernelSpec):
     @property
     def macs(self) -> int:
         return prod(d.length for d in self.outer) * prod(n for n, _, _ in self.inner)
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.dtype)
 
     @property
     def rows(self) -> int:

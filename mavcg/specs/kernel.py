@@ -122,6 +122,14 @@ class Operand:
 Words: TypeAlias = tuple[tuple[str, int], ...]
 
 
+def arithmetic_of(dtype: str) -> str:
+    """Return the type in which elements of a type are multiplied; f32 for integers of more than a byte, whose products
+    no instruction makes faster."""
+    if DTYPES[dtype].itemsize == 1:
+        return "i8"
+    return dtype if dtype in ("f64", "f16", "bf16") else "f32"
+
+
 @dataclass(frozen=True)
 class KernelSpec(ABC):
     """Base class of kernel specs: everything that decides a kernel's code except the core.
@@ -165,6 +173,17 @@ class KernelSpec(ABC):
     def macs(self) -> int:
         """Number of multiply-accumulates of the operator's definition; 0 if it is not a sum of products."""
         return 0
+
+    @property
+    def multiply_adds(self) -> int:
+        """Number of multiply-adds of the kernel's own algorithm, which may need fewer than the definition; an addition
+        of a transform counts as one."""
+        return self.macs
+
+    @property
+    def arithmetic(self) -> str:
+        """Type in which the kernel multiplies: f32, f64, f16, bf16, or i8 for sums of products of bytes."""
+        return "f32"
 
     @property
     def products(self) -> SumsOfProducts | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from mavcg.specs.kernel import KernelSpec, View
+from mavcg.specs.kernel import KernelSpec, View, arithmetic_of
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.sums_of_products import Pair, Window
 
@@ -66,6 +66,10 @@ class RowProducts(RowKernel):
     @property
     def macs(self) -> int:
         return self.read_elements
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.x.dtype)
 
     @property
     def work(self) -> int:

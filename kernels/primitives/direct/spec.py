@@ -57,8 +57,12 @@ class ImageKernel(KernelSpec):
         return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
 
     @property
+    def multiply_adds(self) -> int:
+        return self.out.channels * self.out.height * self.out.width * self.terms
+
+    @property
     def work(self) -> int:
-        return 2 * self.out.channels * self.out.height * self.out.width * self.terms
+        return 2 * self.multiply_adds
 
 
 class GroupedImageKernel(ImageKernel):

@@ -181,6 +181,12 @@ class CoefficientProducts(KernelSpec):
         return True
 
     @property
+    def multiply_adds(self) -> int:
+        t, s = self.transforms, self.transforms.scenario
+        # Coefficients 0 and length / 2 are real, so that they count as one.
+        return (t.coefficients - 1) * t.tiles * 2 * s.out_h * s.m * 2 * t.in_channels * s.k
+
+    @property
     def work(self) -> int:
         t, s = self.transforms, self.transforms.scenario
         return 2 * t.coefficients * t.tiles * s.out_h * 2 * s.m * s.k * 2 * t.in_channels

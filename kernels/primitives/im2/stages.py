@@ -109,8 +109,12 @@ class PatchProduct(KernelSpec):
         return Patches(p.scenario, p.layout, p.block, p.columns, self.pieces.rows * self.pieces.columns)
 
     @property
+    def multiply_adds(self) -> int:
+        return self.patches.scenario.macs
+
+    @property
     def work(self) -> int:
-        return 2 * self.patches.scenario.macs
+        return 2 * self.multiply_adds
 
     def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
         out, patches, terms = self.out, self.patches, self.patches.group_terms

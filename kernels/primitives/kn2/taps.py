@@ -104,8 +104,12 @@ class TapProducts(KernelSpec):
         return WeightParts(groups * self.taps, groups * self.taps, self.taps)
 
     @property
+    def multiply_adds(self) -> int:
+        return self.scenario.macs
+
+    @property
     def work(self) -> int:
-        return 2 * self.scenario.macs
+        return 2 * self.multiply_adds
 
     def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
         s, x, out, along_pixels = self.scenario, self.x, self.out, self.out.layout.planar

@@ -5,7 +5,7 @@ from math import ceil
 
 from mavcg.kernels.primitives.winograd.planes import Planes, input_planes, products
 from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec, Machine, arithmetic_of
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.work_counts import OperandBytes, TileProduct, VectorWork, WeightReads, WorkCounts, vector_work
@@ -63,6 +63,15 @@ class Winograd(KernelSpec):
     @property
     def macs(self) -> int:
         return self.out.view.elements * self.tiles.k * self.tiles.k_h * self.tiles.in_ch
+
+    @property
+    def multiply_adds(self) -> int:
+        tiles = self.tiles
+        return self.out.view.shape[0] * (tiles.macs + tiles.input_operations + tiles.output_operations)
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.tiles.dtype)
 
     @property
     def compute_bound(self) -> bool:
@@ -147,6 +156,14 @@ class WinogradInput(KernelSpec):
         return self.tiles.patch_bytes
 
     @property
+    def multiply_adds(self) -> int:
+        return self.tiles.input_operations
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.tiles.dtype)
+
+    @property
     def work(self) -> int:
         return TRANSFORM_WORK * self.inputs.tiles * self.inputs.count * self.tiles.in_ch
 
@@ -180,6 +197,14 @@ class WinogradProducts(KernelSpec):
     def macs(self) -> int:
         t = self.tiles
         return t.out_h * t.out_w * t.out_ch * t.k * t.k_h * t.in_ch
+
+    @property
+    def multiply_adds(self) -> int:
+        return self.tiles.macs
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.tiles.dtype)
 
     @property
     def disjoint_reads(self) -> bool:
@@ -248,6 +273,14 @@ class WinogradOutput(KernelSpec):
     @property
     def scratch_bytes(self) -> int:
         return self.tiles.patch_bytes
+
+    @property
+    def multiply_adds(self) -> int:
+        return self.tiles.output_operations
+
+    @property
+    def arithmetic(self) -> str:
+        return arithmetic_of(self.tiles.dtype)
 
     @property
     def work(self) -> int:

@@ -6,7 +6,7 @@ from math import ceil, log2
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.primitives.common import Image
-from mavcg.kernels.primitives.winograd.matrices import Filtering, filtering
+from mavcg.kernels.primitives.winograd.matrices import Filtering, filtering, operations_of
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.kernel_symbol import window_text
 from mavcg.specs.primitive import Layout
@@ -192,3 +192,16 @@ class Tiles:
     def macs(self) -> int:
         """Number of multiply-accumulates of the products of an image."""
         return self.planes * self.count * self.terms * self.out_ch
+
+    @property
+    def input_operations(self) -> int:
+        """Number of additions and multiply-adds that transform the inputs of an image's tiles, as they are emitted."""
+        tiles = (self.rows + self.taps - 1) * self.across
+        passes = 2 * self.t if self.two_d else 1
+        return tiles * self.in_ch * passes * len(operations_of(self.filtering.inputs).operations)
+
+    @property
+    def output_operations(self) -> int:
+        """The same of the inverse transform of an image's sums."""
+        passes = self.t + self.m if self.two_d else 1
+        return self.count * self.out_ch * passes * len(operations_of(self.filtering.inverse).operations)
