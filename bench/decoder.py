@@ -29,13 +29,13 @@ from typing import Any
 from bench.decoder_genai import write_genai
 from bench.decoder_gguf import write_gguf
 from bench.decoder_worker import RUNTIMES
-from bench.dot_peak import DotPeak, TilePeak
 from bench.interleaved import Worker, bound, when_loaded
 from bench.jit import host_machine
 from bench.record import facts, parser_with_json, write
 from bench.records import ROOT
 from bench.tables.catalogue import show_record
 from examples.decoder.make_decoder import SIZES, Decoder
+from mavcg.hosts.peak_loops import PeakLoop, peak_loop
 from mavcg.specs.kernel import Machine
 
 SCRIPT = ROOT / "bench" / "decoder_worker.py"
@@ -110,7 +110,7 @@ def llama_fault(model: Path, tokens: int) -> str:
     return ""
 
 
-def measure(models: dict[str, Path], tokens: int, rounds: int, peak: DotPeak | None = None) -> list[dict[str, Any]]:
+def measure(models: dict[str, Path], tokens: int, rounds: int, peak: PeakLoop | None = None) -> list[dict[str, Any]]:
     """Return rows of medians: runtime, version, threads, tokens per second. models: file by runtime.
 
     peak: None: tokens are one by one; else all of a text are a prompt, and rows have the products that a core could
@@ -162,11 +162,11 @@ def with_share(row: dict[str, Any], products: int) -> dict[str, Any]:
     return kept | {"share": round(products / row["peak_products"] / row["threads"], 3)}
 
 
-def peak_facts(machine: Machine, peak: DotPeak) -> dict[str, Any]:
+def peak_facts(machine: Machine, peak: PeakLoop) -> dict[str, Any]:
     """Return what the peak is made of: its instruction, and that of tiles with its products over the peak's, if any."""
     facts_of_peak: dict[str, Any] = {"instruction": peak.instruction}
     if machine.int8_tiles:
-        tiles = TilePeak(machine)
+        tiles = peak_loop(machine, "i8")
         pairs = [tiles.per_second() / peak.per_second() for _ in range(PEAK_ROUNDS)]
         facts_of_peak |= {"tiles": tiles.instruction, "tiles_over_peak": round(statistics.median(pairs), 2)}
     return facts_of_peak
@@ -215,7 +215,7 @@ def main() -> None:
             del prompts["llama.cpp"]
         products = decoder.weights - decoder.size.words * decoder.size.hidden  # without the table, which is looked up
         machine = host_machine()
-        peak = DotPeak(machine)
+        peak = peak_loop(machine, "i8", tiles=False)
         record = {
             **facts("measured", "bench.decoder"),
             "weights": decoder.weights,

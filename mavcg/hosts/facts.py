@@ -127,7 +127,7 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
     )
     cpus = first_threads([cpu for numbers in usable.values() for cpu in numbers], root)
     probe = mavcg.hosts.probe
-    single_bytes, each_bytes = _memory_bytes(list(caches.values()), len(cpus))
+    single_bytes, each_bytes = memory_bytes(list(caches.values()), len(cpus))
     memory = probe.written_memory(max(single_bytes, each_bytes * len(cpus)))
     measured: list[CoreFacts] = []
     for cluster in clusters:
@@ -138,7 +138,7 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
     together = None
     if len(cpus) > 1:
         parts = {cpu: memory[number * each_bytes : (number + 1) * each_bytes] for number, cpu in enumerate(cpus)}
-        together = _round_figure(probe.read_together_gb_per_s(_loops(clusters[0].core), parts, _pin))
+        together = _round_figure(probe.read_together_gb_per_s(_loops(clusters[0].core), parts, pin))
     elif measured:
         together = measured[0].memory_gb_per_s
     return HostFacts(processor_name(root), tuple(measured), l3_bytes, together)
@@ -151,18 +151,18 @@ def _measure_core(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hos
     figures: dict[str, float | int] = {}
 
     def work() -> None:
-        _pin(cpu)
+        pin(cpu)
         ghz = probe.clock_ghz(loops)
         figures["max_khz"] = round(ghz * 1e6)
         figures["fma_per_cycle"] = _round_figure(probe.fma_gvectors_per_s(loops) / ghz)
-        for level, size_bytes in _probe_sizes(caches, len(memory)).items():
+        for level, size_bytes in probe_sizes(caches, len(memory)).items():
             figures[f"{level}_gb_per_s"] = _round_figure(probe.read_gb_per_s(loops, memory[:size_bytes]))
 
     _in_thread(work)
     return CoreFacts(**{**asdict(facts), "cpus": facts.cpus, **figures})
 
 
-def _probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
+def probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
     """Return, for each cache level, a size in bytes that fits in it and not in the level before.
 
     A level without such a size has none. Of a last level of hundreds of MiB, which machines share, L3_OVER_L2 times
@@ -182,7 +182,7 @@ def _probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
     return sizes
 
 
-def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
+def memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
     """Return the bytes that one core reads alone, and the bytes that each of several cores reads at the same time.
 
     They are twice the largest cache, so that data are evicted before they are read again, and less if memory is short.
@@ -211,7 +211,7 @@ def _loops(core: str) -> "mavcg.hosts.probe.Probe":
     return mavcg.hosts.probe.compile_probe(machine.vector_bytes, machine.vector_registers)
 
 
-def _pin(cpu: int) -> None:
+def pin(cpu: int) -> None:
     """Bind this thread to a CPU, if the system can."""
     if hasattr(os, "sched_setaffinity"):
         try:

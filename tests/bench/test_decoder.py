@@ -14,8 +14,6 @@ import onnx  # noqa: E402
 from bench.decoder import WITH_X1, add_board_with_x1, run_mavcg  # noqa: E402
 from bench.decoder_genai import write_genai  # noqa: E402
 from bench.decoder_gguf import q4_0, write_gguf  # noqa: E402
-from bench.dot_peak import ACCUMULATORS, TURNS, DotPeak, TilePeak  # noqa: E402
-from bench.jit import host_machine  # noqa: E402
 from bench.tables.threads import decoder as tables  # noqa: E402
 from examples.decoder.make_decoder import BLOCK, SIZES, Decoder  # noqa: E402
 from mavcg.reference.block_weights import unpack_bits  # noqa: E402
@@ -76,20 +74,6 @@ def test_the_board_with_an_x1_is_one(tmp_path: Path) -> None:
     folder = add_board_with_x1(tmp_path / "more")
     shown = json.loads(run_mavcg("cores", WITH_X1, "--json", profiles=folder))
     assert "cortex-x1" in json.dumps(shown) and "cortex-x2" not in json.dumps(shown)
-
-
-def test_the_peak_is_of_products_alone() -> None:
-    peak = DotPeak(host_machine())
-    assert peak.products >= 16 * ACCUMULATORS * TURNS
-    assert peak.compiled.assembly.count(f"\t{peak.instruction}\t") >= ACCUMULATORS  # in the loop: LLVM unrolls none
-    assert peak.per_second(0.01) > 1e9
-
-
-def test_the_peak_of_tiles() -> None:
-    machine = host_machine()
-    if not machine.int8_tiles:
-        pytest.skip("this processor has no AMX, or the system permits no tiles")
-    assert TilePeak(machine).per_second(0.01) > 1e10
 
 
 @pytest.mark.long

@@ -22,10 +22,10 @@ from mavcg.hosts.caches import Caches, processor_name, read_caches
 from mavcg.hosts.facts import (
     CoreFacts,
     HostFacts,
-    _probe_sizes,
     facts_json,
     facts_of,
     host_facts,
+    probe_sizes,
     read_facts,
 )
 from mavcg.hosts.host import measured_host_board
@@ -241,7 +241,7 @@ def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("l2_kib", "l3_mib", "read_mib"), [(512, 32, 8), (2048, 480, 32), (1024, 8, 2)])
 def test_of_level_3_a_few_times_level_2_are_read(l2_kib: int, l3_mib: int, read_mib: int) -> None:
-    sizes = _probe_sizes(Caches(48 << 10, l2_kib << 10, 1, l3_mib << 20), 1 << 28)
+    sizes = probe_sizes(Caches(48 << 10, l2_kib << 10, 1, l3_mib << 20), 1 << 28)
     assert sizes["l2"] == l2_kib << 9 and sizes["l3"] == read_mib << 20
 
 
