@@ -10,6 +10,7 @@ from mavcg.choose.algorithms.library import primitive_of
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbol
 from mavcg.choose.lowering.lower import LoweredGraph, weight_sizes
 from mavcg.choose.plan import Plan
+from mavcg.choose.predict.layer_works import layer_works
 from mavcg.choose.predict.program_work import step_works
 from mavcg.graph import Node
 from mavcg.graph.layout import Layout
@@ -27,7 +28,8 @@ from mavcg.specs.tile_plan import MacroTile, Order
 def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
     """Return the note of a library with these kernels; sizes are counted, in bytes.
 
-    steps: with what `mavcg estimate` needs: multiply-accumulates, and bytes touched. "primitive" of a step: the
+    steps: with what `mavcg estimate` needs: multiply-accumulates, and bytes touched; "limit": the least work, for the
+    limits of `mavcg bench --limit` (cost/limit.py). "primitive" of a step: the
     primitive that it is a stage of, or the conversion of layouts. kernels: by name, with the layout that it writes, the
     packing of its weights, its spec (specs/serialize.py, in spec_format), and for each version ("generic", cores, and
     their feature levels in the order in which they are tried) bytes of machine code of its own, kinds of tiles,
@@ -38,6 +40,7 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
     """
     program, lowered = plan.program, plan.lowered
     sizes = kernels.code_bytes()
+    works = step_works(plan)
     of_specs = {kernel_name(spec): _kernel(spec, kernels, sizes) for spec in lowered.specs}
     return {
         "mavcg": __version__,
@@ -64,8 +67,9 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
         "steps": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.min_chunk_rows, "work": s.work}
             | work.as_json()
+            | least.as_json()
             | _primitive(node, lowered)
-            for s, work, node in zip(program.steps, step_works(plan), lowered.nodes, strict=True)
+            for s, work, least, node in zip(program.steps, works, layer_works(plan, works), lowered.nodes, strict=True)
         ],
         "not_moved": len(lowered.storage.silent),
         "selection": dict(plan.selection),
