@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mavcg.cli.bench_limit import check_limits, limits_of, show_limits
 from mavcg.console.output import console, note, print_json
 from mavcg.console.shared_options import JsonSame, ModelLibrary
 from mavcg.errors import MavcgError
@@ -30,6 +31,14 @@ def bench(
         int, typer.Option("--runs", min=1, help="Least number of runs with each number of threads; default 10.")
     ] = 10,
     per_layer: Annotated[bool, typer.Option("--per-layer", help="Also print the time of each step.")] = False,
+    limit: Annotated[
+        bool,
+        typer.Option(
+            "--limit",
+            help="With --per-layer, which it implies: also print the least time of each layer on this machine, the "
+            "larger of its arithmetic at the measured peak and of its bytes at the measured bandwidth.",
+        ),
+    ] = False,
     as_json: JsonSame = False,
 ) -> None:
     """Time a model library on random inputs: median, minimum, spread (interquartile range) and number of runs.
@@ -41,12 +50,15 @@ def bench(
     mavcg bench libmobilenet_v2.so --threads 1,2
     mavcg bench libmobilenet_v2.so --threads auto
     mavcg bench libmobilenet_v2.so --per-layer
+    mavcg bench libmobilenet_v2.so --per-layer --limit
     mavcg bench libmobilenet_v2.so --threads 1 --seconds 5 --json
     mavcg bench libapp.so --network detector
     """
     from mavcg.runtime.loading import AUTO
     from mavcg.runtime.timed_runs import parse_threads
 
+    if limit:
+        check_limits(library, network)  # before anything is timed
     try:
         counts = parse_threads(",".join("0" if part.strip() == AUTO else part for part in threads.split(",")))
     except ValueError as error:
@@ -54,7 +66,10 @@ def bench(
             f"--threads {threads}: is not a list of thread counts; write it as in --threads 1,2 or --threads auto"
         ) from error
     pipeline = _pipeline_of(library, network, seconds)
-    rows = [_time_threads(library, network, count, min_runs, seconds, per_layer) for count in counts]
+    rows = [_time_threads(library, network, count, min_runs, seconds, per_layer or limit) for count in counts]
+    if limit:
+        for row in rows:
+            row["limits"] = limits_of(library, network, row["threads"], row["layers"])
     if as_json:
         print_json({"library": str(library), "measured": rows} | ({"pipeline": pipeline} if pipeline else {}))
         return
@@ -153,6 +168,9 @@ def _show(rows: list[dict[str, Any]]) -> None:
         )
     console().print(table)
     for row in rows:
+        if "limits" in row:
+            show_limits(row["limits"], _threads(row), console())
+            continue
         if "layers" not in row:
             continue
         layers = Table(box=None, title=f"{_threads(row)} threads, by step", title_justify="left")

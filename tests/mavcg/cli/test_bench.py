@@ -63,3 +63,39 @@ def test_warm_runs_are_not_counted() -> None:
 
     assert (len(calls), len(times.ms)) == (12, 7)
     assert min(times.ms) <= times.median <= max(times.ms) and times.spread >= 0
+
+
+def test_limits_of_layers_on_request(mavcg: Any, tiny_library: Path) -> None:
+    """A convolution of 36 pixels, 5 channels, 9 taps and 4 inputs; --limit implies --per-layer."""
+    options = ("--seconds", "0", "--limit")
+    row = json.loads(mavcg("bench", tiny_library, *options, "--threads", "2", "--json").stdout)["measured"][0]
+    limits = row["limits"]
+    layers = {(layer["name"], layer["op"]): layer for layer in limits["layers"]}
+
+    assert len(row["layers"]) >= len(layers) and limits["machine"]["threads"] == 2
+    assert limits["machine"]["products_per_s"]["f32"] > 0 and limits["machine"]["memories"]
+    first = layers["first", "conv2d"]
+    assert first["multiply_adds"] == 36 * 5 * 9 * 4 and first["bytes"] > 4 * (36 * 4 + 36 * 5 + 5 * 9 * 4)
+    for layer in limits["layers"]:
+        assert layer["bound_by"] in ("arithmetic", "memory") and layer["limit_ms"] > 0
+        assert layer["over"] == pytest.approx(layer["ms"] / layer["limit_ms"], rel=0.01)
+    total = limits["total"]
+    assert total["limit_ms"] == pytest.approx(sum(layer["limit_ms"] for layer in limits["layers"]), abs=1e-5)
+
+    shown = mavcg("bench", tiny_library, *options).stdout
+    assert "limit ms" in shown and "bound by" in shown and "GOP/s in f32" in shown and "GB/s from" in shown
+    assert "layers are above 1.15 of their limits" in " ".join(shown.split())
+
+
+def test_a_library_without_the_work_of_its_steps(
+    mavcg: Any, tiny_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mavcg.objects import inspection
+
+    note = inspection.network_of_library(tiny_library, None)
+    assert note is not None
+    old = note | {"steps": [{k: v for k, v in step.items() if k != "limit"} for step in note["steps"]]}
+    monkeypatch.setattr(inspection, "network_of_library", lambda path, network: old)
+    ended = mavcg("bench", tiny_library, "--limit", "--seconds", "0")
+
+    assert ended.status == 2 and ended.stdout == "" and ended.stderr.strip().endswith("build it again")
