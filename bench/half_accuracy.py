@@ -16,12 +16,12 @@ from bench.models import model_path, shapes_of
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.reference.half import THROUGHOUT, rounds_terms
 from mavcg.importers.load import import_model
 from mavcg.model.calibration import RANDOM, calibration_sets
 from mavcg.model.precision import BF16, F16, MAX_HALF_ERROR, optimised_graph
 from mavcg.model.precision_choice import choose_half_layers
 from mavcg.model.precision_error import MeasuredError, measure_error
-from mavcg.reference.half import THROUGHOUT, rounds_terms
 from mavcg.text.terminal import say
 
 # Of all kinds, the quick ones first: faces, text, classifiers of 50 million to 20 thousand million products.

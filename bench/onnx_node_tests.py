@@ -35,11 +35,11 @@ from bench.program_runner import model_runner
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
+from mavcg.graph.reference import run
 from mavcg.importers.limits import NeedsConstant, Unsupported
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.importers.onnx_narrow import NARROW
 from mavcg.importers.onnx_order import reads
-from mavcg.reference import run
 
 Run = Callable[..., Sequence[Array]]  # the graph's inputs -> its outputs
 Shapes = Mapping[str, tuple[int, ...]]

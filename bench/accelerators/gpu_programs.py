@@ -24,10 +24,10 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
 from mavcg.graph.networks.builder import drawn_constants
+from mavcg.graph.reference.evaluate import run
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.accelerators import find_accelerator
 from mavcg.profiles.gpus import load_gpu
-from mavcg.reference.evaluate import run
 
 SEED = 20261123
 SETUP = "setup-a"

@@ -5,7 +5,7 @@ import random
 from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
-PACKAGES = ("mavcg.importers", "mavcg.passes.graph", "mavcg.ops", "mavcg.graph")
+PACKAGES = ("mavcg.importers", "mavcg.passes.graph", "mavcg.graph.ops", "mavcg.graph")
 _WORDS = (
     "{",
     "}",

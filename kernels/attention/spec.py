@@ -5,7 +5,7 @@ Heads of queries may share a head of keys and values (grouped queries). How many
 only: an operand `count` gives it, as a cache needs, where the tensors have room for more; keys behind it are not read.
 With `causal` the last query sees all of these keys, each query before it one less.
 
-A graph has attention as the operator `attention` (mavcg/ops/attention.py), by GraphBuilder.add("attention", query, key,
+A graph has attention as the operator `attention` (graph/ops/attention.py), by GraphBuilder.add("attention", query, key,
 value, mask, count, scale=.., causal=..), of which mask and count may be absent.
 """
 

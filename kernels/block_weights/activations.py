@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.graph.reference.block_weights import LARGEST
 from mavcg.kernels.block_weights.spec import END_BYTES, PAIR_TERMS, QuantizedBlocks, block_pitch
 from mavcg.kernels.builder.emit import (
     F32,
@@ -25,7 +26,6 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.lanes import load_lanes, shuffle, splat
 from mavcg.kernels.builder.nest_loops import decode, minimum
-from mavcg.reference.block_weights import LARGEST
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value

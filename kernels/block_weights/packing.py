@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.reference.block_weights import pack_bits, unpack_bits
+from mavcg.graph.reference.block_weights import pack_bits, unpack_bits
 from mavcg.specs.kernel import F32_BYTES, Array
 from mavcg.specs.serialize import spec_format
 

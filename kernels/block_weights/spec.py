@@ -57,7 +57,7 @@ def block_pitch(x: Lines, block: int) -> int:
 @spec_format("quantized_blocks")
 @dataclass(frozen=True)
 class QuantizedBlocks(KernelSpec):
-    """Lines of f32 as whole numbers of 8 bits, with a scale for each block (reference/block_weights.py).
+    """Lines of f32 as whole numbers of 8 bits, with a scale for each block (graph/reference/block_weights.py).
 
     A row of work is `row_blocks` blocks of a line. Operands: x; numbers i8, 0 after a line's end; ends, of each block
     the lines' scales, f32, then `factor` times the sums of their numbers, i32. Of a single line numbers are [blocks *

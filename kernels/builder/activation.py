@@ -147,7 +147,7 @@ def output(b: ir.IRBuilder, act: str, args: Sequence[float], dtype: str, x: Valu
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:
-    """Return the activation `act` of f32 lanes; "" returns x. args: its parameters (mavcg.ops.elementwise.ACTIVATIONS).
+    """Return the activation `act` of f32 lanes; "" returns x. args: its parameters (graph/ops/elementwise.py).
 
     The operations are the same on every core, so that results are bit-identical. NaN gives NaN.
     """

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.graph.ops.elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS
 from mavcg.kernels.builder import quantize
 from mavcg.kernels.builder.activation import supported_unary, unary
 from mavcg.kernels.builder.arithmetic import BINARY, convert, flags, is_float, remainder, round_to, widen_half
@@ -28,7 +29,6 @@ from mavcg.kernels.builder.lanes import load_lanes, load_vector, splat, store_la
 from mavcg.kernels.builder.nest import Nest, NestKernel, broadcast_strides, collapse, nest_numbers
 from mavcg.kernels.builder.nest_loops import Line, along_line, nest_rows
 from mavcg.kernels.builder.run_numbers import load_numbers, times
-from mavcg.ops.elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View, Words
 from mavcg.specs.serialize import spec_format
 

@@ -14,6 +14,8 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, Node
+from mavcg.graph.ops.op import node_location
+from mavcg.graph.ops.trees import COMPARISONS, LEAF, MOST_LEVELS, NAN_HOLDS, levels_of
 from mavcg.kernels.builder.emit import (
     I1,
     I32,
@@ -31,8 +33,6 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.builder.nest import Nest
-from mavcg.ops.op import node_location
-from mavcg.ops.trees import COMPARISONS, LEAF, MOST_LEVELS, NAN_HOLDS, levels_of
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

@@ -33,7 +33,7 @@ import numpy as np
 from mavcg.accelerators import windows
 from mavcg.accelerators.xgraph import CONVOLUTIONS, SLOPE_BITS, Parameters, XGraph, XNode
 from mavcg.graph import Array
-from mavcg.reference.evaluate import run as run_graph
+from mavcg.graph.reference.evaluate import run as run_graph
 
 # Shifts round to nearest with halves up, to nearest with halves away from 0, or down (truncate: an arithmetic shift).
 ROUNDINGS = ("half_up", "half_away", "floor")

@@ -8,7 +8,7 @@ from mavcg.accelerators import windows
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.reference.evaluate import run as run_graph
+from mavcg.graph.reference.evaluate import run as run_graph
 
 _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
     "add": np.add,

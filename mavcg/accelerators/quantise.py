@@ -27,7 +27,7 @@ from mavcg.accelerators.tensor_radices import tensor_radices
 from mavcg.accelerators.xgraph import CONVOLUTIONS, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.reference.evaluate import run as run_graph
+from mavcg.graph.reference.evaluate import run as run_graph
 
 Progress = Callable[[str], None]
 

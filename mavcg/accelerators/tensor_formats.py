@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph, Node
-from mavcg.ops.eight_bit import limits
+from mavcg.graph.ops.eight_bit import limits
 from mavcg.passes.graph.quantized import MOVES
 from mavcg.passes.graph.rewrite import Rewrite
 

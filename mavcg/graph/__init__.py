@@ -1,7 +1,7 @@
 """The graph of a model as immutable values, which are printed and parsed as text.
 
 Every tensor is a dense row-major array. Images are N, H, W, C: importers of formats with another order add transposes
-around operators, which passes cancel. mavcg.ops defines the operators; mavcg.ops.nodes checks graphs.
+around operators, which passes cancel. mavcg.graph.ops defines the operators; mavcg.graph.ops.nodes checks graphs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -7,8 +7,8 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, TensorType, type_of
-from mavcg.ops import infer, make_node
-from mavcg.ops.op import check_type, node_location
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.ops.op import check_type, node_location
 
 
 class GraphBuilder:
@@ -56,7 +56,7 @@ class GraphBuilder:
         """Add a node with one output and return the output's name.
 
         inputs: names, "" for an absent one. outputs: names, by default made of the operator and a number. attrs: as for
-        mavcg.ops.nodes.make_node; axis and axes may be negative, counting from the end.
+        mavcg.graph.ops.nodes.make_node; axis and axes may be negative, counting from the end.
         Raises: MavcgError that names the node.
         """
         (name,) = self.add_many(op, inputs, origin, outputs, **attrs)

@@ -93,7 +93,7 @@ class Node:
     """A node of a graph: one application of an operator.
 
     inputs: tensor names, "" for an absent optional input. attrs: all attributes of the operator, sorted by name,
-    including defaults (mavcg.ops.nodes.make_node fills them in). origin: the node of the user's file that it comes
+    including defaults (graph/ops/nodes.py fills them in). origin: the node of the user's file that it comes
     from, for messages and reports.
     """
 

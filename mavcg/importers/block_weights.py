@@ -6,11 +6,11 @@ from math import prod
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.graph.ops.block_weights import BITS, unit_terms
+from mavcg.graph.reference.block_weights import pack_bits
 from mavcg.importers.call import NodeCall
 from mavcg.importers.indices import gather_along
 from mavcg.importers.value import Value, constant
-from mavcg.ops.block_weights import BITS, unit_terms
-from mavcg.reference.block_weights import pack_bits
 
 _WHOLE_ROWS = 32  # a block that is a whole row has a multiple of these terms, as kernels add them at once
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.ops import elementwise
+from mavcg.graph.ops import elementwise
 
 Shape = tuple[int, ...]
 

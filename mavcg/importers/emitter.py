@@ -13,6 +13,11 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, GraphCount, Node, TensorType, fresh_names, prune
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.ops.loops import LOOP_OPS
+from mavcg.graph.ops.op import node_location
+from mavcg.graph.reference import evaluate
+from mavcg.graph.reference.work import temporary_bytes, work
 from mavcg.importers.counts import Count, Counted, NotCounted, carry
 from mavcg.importers.limits import (
     LARGEST_BYTES,
@@ -24,11 +29,6 @@ from mavcg.importers.limits import (
 )
 from mavcg.importers.loop_rows import with_rows
 from mavcg.importers.value import Value, all_tensors, constant, moved_quantised
-from mavcg.ops import infer, make_node
-from mavcg.ops.loops import LOOP_OPS
-from mavcg.ops.op import node_location
-from mavcg.reference import evaluate
-from mavcg.reference.work import temporary_bytes, work
 
 MOST_FOLDED_WORK = 1 << 32  # maximum elementary steps that an import evaluates in all: some seconds
 MOST_FOLDED_ELEMENTS = 1 << 25  # maximum elements of an evaluated arithmetic operator, which computes in float64

@@ -1,4 +1,4 @@
-"""A loop of the graph under construction by a handler (ops/loops.py): its rows, states and results."""
+"""A loop of the graph under construction by a handler (graph/ops/loops.py): its rows, states and results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.ops.loops import OUTSIDE
 from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import OpenLoop
 from mavcg.importers.value import Value, constant
-from mavcg.ops.loops import OUTSIDE
 
 
 @dataclass

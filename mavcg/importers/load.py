@@ -23,7 +23,7 @@ def import_model(
 
     shapes: shapes of inputs with free dimensions, by name. weights: the caffemodel of a prototxt; None: the file beside
     it. loops: recurrent operators and loops of at least `least_trips` iterations become loops of the graph
-    (ops/loops.py); else they are unrolled.
+    (graph/ops/loops.py); else they are unrolled.
     Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
     """
     try:

@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.graph import Array, Graph, Node, TensorType, fresh_name, prune
-from mavcg.ops import make_node
-from mavcg.ops.loops import LOOP_OPS, loop_levels, loops_around
-from mavcg.reference import evaluate
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.loops import LOOP_OPS, loop_levels, loops_around
+from mavcg.graph.reference import evaluate
 
 MOST_EVALUATED = 1 << 16  # nodes of an index times iterations: a second or two
 

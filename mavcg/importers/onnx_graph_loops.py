@@ -1,4 +1,4 @@
-"""Import of Loop and Scan as loops of the graph (ops/loops.py), whose length and conditions a run may decide."""
+"""Import of Loop and Scan as loops of the graph (graph/ops/loops.py), whose length and conditions a run may decide."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.errors import MavcgError
+from mavcg.graph.ops.loops import MOST_TRIPS
 from mavcg.importers.graph_loop import GraphLoop, begin_loop, new_loop
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.value import Value, constant
-from mavcg.ops.loops import MOST_TRIPS
 
 RunBody = Callable[[Mapping[str, Value]], list[Value]]  # imports a body for values of its inputs
 

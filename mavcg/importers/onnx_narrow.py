@@ -20,9 +20,9 @@ import ml_dtypes
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.graph.reference.block_weights import unpack_bits, unpack_signed_bits
 from mavcg.importers.emitter import Emitter
 from mavcg.importers.value import Value, constant
-from mavcg.reference.block_weights import unpack_bits, unpack_signed_bits
 
 
 @dataclass(frozen=True)

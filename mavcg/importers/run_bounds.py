@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from mavcg.graph import DTYPES, Array, Node
+from mavcg.graph.ops.op import FLOATS
 from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import MOST_INTS
 from mavcg.importers.run_numbers import DEEPEST, MOVES, SUMS, GraphNodes, move_elements
 from mavcg.importers.value import Value
-from mavcg.ops.op import FLOATS
 
 Bounds = tuple[Array, Array]  # least and largest values of a tensor's elements, f64 of its shape
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.ops.op import FLOATS
 from mavcg.importers import indices
 from mavcg.importers.call import NodeCall
 from mavcg.importers.counted import is_counted, same_count, with_count, without_count
@@ -17,7 +18,6 @@ from mavcg.importers.run_bounds import bounds_of
 from mavcg.importers.run_numbers import WHOLE, RunNumber, numbers_of
 from mavcg.importers.run_slices import element_of
 from mavcg.importers.value import Value, constant
-from mavcg.ops.op import FLOATS
 
 LONGEST = 1 << 20  # maximum elements along an axis of which a run decides the length
 NO_BOUND = "of which nothing says how large it may be: bound it, as by Min with a constant"

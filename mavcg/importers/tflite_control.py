@@ -2,7 +2,7 @@
 
 A branch whose condition is known is a part of the graph around it. A WHILE whose number of iterations follows from
 constants, as of a recurrent layer's time steps, is a loop without a condition, or unrolled; the number is counted by an
-import of what the condition needs, and nothing else. Other conditions are decided in the run (ops/loops.py).
+import of what the condition needs, and nothing else. Other conditions are decided in the run (graph/ops/loops.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from mavcg.errors import MavcgError
+from mavcg.graph.ops.loops import MOST_TRIPS
 from mavcg.importers.emitter import Emitter
 from mavcg.importers.graph_loop import begin_loop, conditional_branches
 from mavcg.importers.limits import MOST_UNROLLED
 from mavcg.importers.tflite_model import TfliteModel
 from mavcg.importers.tflite_ops.call import TfliteCall
 from mavcg.importers.value import Value, constant
-from mavcg.ops.loops import MOST_TRIPS
 
 MOST_COUNTED = 1 << 12  # iterations that are counted before a run decides when the loop ends
 _Counted = tuple[int, Mapping[int, Value]]  # iterations, and the states that decide their number, after the last one

@@ -15,10 +15,10 @@ from flatbuffers.number_types import Int32Flags, UOffsetTFlags
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
+from mavcg.graph.reference.block_weights import unpack_signed_bits
 from mavcg.importers.tflite_model import Quant, TfliteTensor, shorten_name
 from mavcg.importers.tflite_sparse import SparseData, read_layout
 from mavcg.importers.tflite_tables import TfliteTables
-from mavcg.reference.block_weights import unpack_signed_bits
 
 MOST_RANK = 16
 # TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, ...; constants of int4

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mavcg.graph import DTYPES, Array, TensorType, type_of
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
 from mavcg.importers.counts import Count
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
 
 
 @dataclass(frozen=True, eq=False)

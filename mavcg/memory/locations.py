@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import Count
 from mavcg.graph.layout import dense_strides
+from mavcg.graph.ops.loops import OUTSIDE, LoopRange
 from mavcg.memory.loop_storage import span_of
-from mavcg.ops.loops import OUTSIDE, LoopRange
 from mavcg.specs.kernel import View
 
 

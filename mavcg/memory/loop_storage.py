@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node, fresh_name
-from mavcg.ops import make_node
-from mavcg.ops.loops import LOOP_OPS, LoopRange, order_by_loops, ranges_at
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.loops import LOOP_OPS, LoopRange, order_by_loops, ranges_at
 
 _VIEWS = frozenset({"reshape", "slice", "loop_enter", "loop_slice"})  # their results may lie in their input's buffer
 

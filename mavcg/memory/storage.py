@@ -11,12 +11,12 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node, fresh_name
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.elementwise import ACTIVATIONS, ARITHMETIC
+from mavcg.graph.ops.loops import OUTSIDE, LoopRange, loop_levels, loop_ranges
 from mavcg.memory.containers import Containers, row_of
 from mavcg.memory.locations import Inside, Storage
 from mavcg.memory.loop_storage import next_in_place, prepare_loops, span_of
-from mavcg.ops import make_node
-from mavcg.ops.elementwise import ACTIVATIONS, ARITHMETIC
-from mavcg.ops.loops import OUTSIDE, LoopRange, loop_levels, loop_ranges
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
 IN_PLACE = frozenset((*ACTIVATIONS, "prelu", *(op for op in ARITHMETIC if op != "mod")))

@@ -8,10 +8,10 @@ from typing import Any
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.graph.ops.nodes import verify
 from mavcg.hardware.core import Core
 from mavcg.kernels.registry import single_inputs
 from mavcg.model.calibration import RANDOM, calibration_words
-from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.precision import in_half, in_single
 from mavcg.passes.graph.rewrite import Dump

@@ -7,11 +7,11 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, Node
+from mavcg.graph.reference.half import IN_BLOCKS, evaluate_half, rounds_terms
 from mavcg.kernels.registry import single_inputs
 from mavcg.model.precision import F16, half_graph
 from mavcg.model.precision_error import ExactRun, MeasuredError, exact_runs, measure_error, relative_error
 from mavcg.passes.graph.precision import to_half
-from mavcg.reference.half import IN_BLOCKS, evaluate_half, rounds_terms
 
 Progress = Callable[[str], None]
 

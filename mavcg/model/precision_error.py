@@ -8,9 +8,9 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, is_float
-from mavcg.ops.op import node_location
-from mavcg.reference.evaluate import Visit, run
-from mavcg.reference.half import IN_BLOCKS, SumBlocks, run_half
+from mavcg.graph.ops.op import node_location
+from mavcg.graph.reference.evaluate import Visit, run
+from mavcg.graph.reference.half import IN_BLOCKS, SumBlocks, run_half
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Compute elementwise operators before their operands are broadcast."""
 
 from mavcg.graph import Graph, Node
-from mavcg.ops.op import broadcast_shape
+from mavcg.graph.ops.op import broadcast_shape
 from mavcg.passes.graph.permutation import ELEMENTWISE
 from mavcg.passes.graph.rewrite import Rewrite, scalar_of
 

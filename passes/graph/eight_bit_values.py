@@ -8,9 +8,9 @@ from types import MappingProxyType
 import numpy as np
 
 from mavcg.graph import DTYPES, Array, Node
-from mavcg.ops import make_node
-from mavcg.ops.eight_bit import limits
-from mavcg.reference import evaluate
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.eight_bit import limits
+from mavcg.graph.reference import evaluate
 
 
 @dataclass(frozen=True)

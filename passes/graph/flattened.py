@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
-from mavcg.ops.elementwise import UNARY
+from mavcg.graph.ops.elementwise import UNARY
 from mavcg.passes.graph.permutation import Group, Perm, reshape_groups
 from mavcg.passes.graph.rewrite import use_counts
 

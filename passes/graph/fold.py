@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import DTYPES, Array, Graph, Node, TensorType
-from mavcg.ops.loops import LOOP_OPS
+from mavcg.graph.ops.loops import LOOP_OPS
+from mavcg.graph.reference import evaluate
+from mavcg.graph.reference.work import temporary_bytes, work
 from mavcg.passes.graph.rewrite import Rewrite
-from mavcg.reference import evaluate
-from mavcg.reference.work import temporary_bytes, work
 
 # A result of more bytes than BLOWN_UP_BYTES and than BLOWN_UP_TIMES its inputs is computed at run time instead.
 BLOWN_UP_BYTES = 64 << 20

@@ -13,10 +13,10 @@ import numpy as np
 
 from mavcg.graph import Array, Graph, Node, TensorType
 from mavcg.graph.layout import AXES, Layout, image_shape, lay_out
-from mavcg.ops.elementwise import ACTIVATIONS
-from mavcg.ops.reduction import REDUCTIONS
+from mavcg.graph.ops.elementwise import ACTIVATIONS
+from mavcg.graph.ops.reduction import REDUCTIONS
+from mavcg.graph.reference.elementwise import activate
 from mavcg.passes.graph.rewrite import Rewrite
-from mavcg.reference.elementwise import activate
 
 ALL = tuple(Layout)
 PLANAR = tuple(layout for layout in Layout if layout.planar)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mavcg.graph import AttrValue, Graph, Node
-from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
-from mavcg.ops.reduction import REDUCTIONS
+from mavcg.graph.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
+from mavcg.graph.ops.reduction import REDUCTIONS
 
 Perm = tuple[int, ...]
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """The sequence of graph passes that every model goes through before kernels are generated."""
 
 from mavcg.graph import Graph
-from mavcg.ops.nodes import verify
+from mavcg.graph.ops.nodes import verify
 from mavcg.passes.graph.activations import recognise_activations
 from mavcg.passes.graph.block_products import merge_block_products
 from mavcg.passes.graph.float_widths import spell_out_double, widen_half
@@ -43,7 +43,7 @@ def optimise(graph: Graph, dump: Dump | None = None) -> Graph:
     """Apply all passes; return the graph from which kernels are generated, with the same inputs and outputs.
 
     dump: called with the name of each pass and its result (MAVCG_DUMP).
-    Raises: MavcgError if the graph, at first or after a pass, is not well-formed (ops/nodes.py).
+    Raises: MavcgError if the graph, at first or after a pass, is not well-formed (graph/ops/nodes.py).
     """
     verify(graph)
     for graph_pass in PASSES:

@@ -4,7 +4,7 @@ from collections.abc import Container
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node
-from mavcg.ops.elementwise import ACTIVATIONS
+from mavcg.graph.ops.elementwise import ACTIVATIONS
 from mavcg.passes.graph.integer_results import INTEGER
 from mavcg.passes.graph.rewrite import Rewrite, fuse_with_makers
 

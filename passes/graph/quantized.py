@@ -8,8 +8,8 @@ movements and clips, which commute with quantize exactly, to an operator that ha
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
-from mavcg.ops.eight_bit import limits
-from mavcg.ops.elementwise import ARITHMETIC, UNARY
+from mavcg.graph.ops.eight_bit import limits
+from mavcg.graph.ops.elementwise import ARITHMETIC, UNARY
 from mavcg.passes.graph.eight_bit_values import (
     EightBitTensor,
     Format,

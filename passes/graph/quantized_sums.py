@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from mavcg.graph import Array, AttrValue, Graph, Node
-from mavcg.ops import make_node
-from mavcg.ops.eight_bit import limits
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.eight_bit import limits
 from mavcg.passes.graph.rewrite import Rewrite, fuse_with_makers
 
 RESIDUAL = 5  # index of the input

@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
-from mavcg.ops import make_node
-from mavcg.ops.layouts import HALFWAY
-from mavcg.reference import evaluate
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.layouts import HALFWAY
+from mavcg.graph.reference import evaluate
 
 _RESAMPLED = ("resample", "gather")
 _F32 = np.float32

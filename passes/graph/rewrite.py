@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mavcg.graph import Array, AttrValue, Graph, Node, TensorType, prune, type_of
-from mavcg.ops import infer, make_node
+from mavcg.graph.ops import infer, make_node
 
 Pass = Callable[[Graph], Graph]
 Dump = Callable[[str, Graph], None]

@@ -16,7 +16,7 @@ from bench.decoder_genai import write_genai  # noqa: E402
 from bench.decoder_gguf import q4_0, write_gguf  # noqa: E402
 from bench.tables.threads import decoder as tables  # noqa: E402
 from examples.decoder.make_decoder import BLOCK, SIZES, Decoder  # noqa: E402
-from mavcg.reference.block_weights import unpack_bits  # noqa: E402
+from mavcg.graph.reference.block_weights import unpack_bits  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, is_float, type_of
 from mavcg.graph.layout import dense_strides
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.registry import Lower, emit, lower
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import Machine, Packing, Step, View, dense_view
 from mavcg.specs.packed_constant import constant_array

@@ -15,12 +15,12 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.registry import emit, lower
 from mavcg.lab.trials import bare_x86
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view
 from mavcg.toolchain.zig import run_zig
 from tests.machine import QEMU

@@ -9,7 +9,7 @@ from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.cost.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.ops.op import node_location
+from mavcg.graph.ops.op import node_location
 
 CPU_OPERATORS = ("softmax", "lrn", "transpose", "reshape", "flatten")
 _ACTS = ("relu", "leaky_relu", "clip")

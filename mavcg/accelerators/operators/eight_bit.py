@@ -18,8 +18,8 @@ from mavcg.accelerators.shapes import MOST_WINDOW
 from mavcg.accelerators.tensor_formats import TensorFormat, stated_format
 from mavcg.accelerators.xgraph import Parameters, XNode
 from mavcg.graph import Array, Graph, Node, TensorType
-from mavcg.ops import make_node
-from mavcg.ops.eight_bit import limits
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.eight_bit import limits
 
 _MOST_FACTOR = 1 << 15  # of a result over a sum: shifts to the right only
 _MOST_RATIO, _LEAST_RATIO = 1 << 10, 2.0**-20  # of averages, whose shift has 7 bits with a sign

@@ -14,8 +14,8 @@ from mavcg.accelerators.tensor_formats import TensorFormat
 from mavcg.accelerators.xgraph import Parameters, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, TensorType
-from mavcg.ops import make_node
-from mavcg.ops.elementwise import ACTIVATIONS
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.elementwise import ACTIVATIONS
 
 
 @dataclass

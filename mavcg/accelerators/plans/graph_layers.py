@@ -7,7 +7,7 @@ from math import gcd, prod
 from mavcg.cost.layer import ConvLayer, ItemBytes
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, TensorType
-from mavcg.ops.op import node_location
+from mavcg.graph.ops.op import node_location
 
 # Operators that compute weights from other weights at build time, or expand weights that a model stores in few bits.
 _CARRIERS = frozenset(("reshape", "transpose", "cast", "dequantize", "slice", "concat", "broadcast_to"))

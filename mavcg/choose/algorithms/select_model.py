@@ -35,9 +35,9 @@ from mavcg.choose.limits.weight_limit import select_within
 from mavcg.choose.predict.algorithms import PredictedAlgorithms
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.ops.nodes import verify
 from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
-from mavcg.ops.nodes import verify
 from mavcg.passes.graph.legalise import legalise
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Primitive

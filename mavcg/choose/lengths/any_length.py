@@ -24,8 +24,8 @@ from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import is_symbolic
+from mavcg.graph.ops.loops import LoopRange
 from mavcg.memory.locations import Location
-from mavcg.ops.loops import LoopRange
 from mavcg.specs.kernel import Packing
 from mavcg.specs.model_program import Program
 

@@ -14,7 +14,7 @@ from mavcg.choose.lengths.length_numbers import with_numbers_computed
 from mavcg.choose.lengths.same_graph import causal_numbers
 from mavcg.choose.lengths.samples import Lengths
 from mavcg.graph import Array, Graph, Node, TensorType
-from mavcg.ops import make_node
+from mavcg.graph.ops import make_node
 
 
 def with_computed_masks(graphs: Sequence[Graph], samples: Sequence[Lengths]) -> list[Graph]:

@@ -17,7 +17,7 @@ import numpy as np
 from mavcg.choose.lengths.samples import Lengths, ReadGraph, kernel_samples
 from mavcg.graph import Array, Graph, Node, TensorType, fresh_name
 from mavcg.graph.counts import Count, Dimension
-from mavcg.ops import make_node
+from mavcg.graph.ops import make_node
 from mavcg.specs.model_program import OperandAddress, Program
 
 _LARGEST = 1 << 53  # whole numbers that a double has exactly

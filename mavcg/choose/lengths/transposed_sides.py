@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node
-from mavcg.ops import make_node
+from mavcg.graph.ops import make_node
 
 
 def with_transposed_sides(graphs: Sequence[Graph]) -> list[Graph]:

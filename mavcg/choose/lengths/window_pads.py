@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from mavcg.choose.lengths.samples import AxisCounts, Lengths, Refusal, ShapeSample
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.counts import Count, cycle_of, product_of, quotient_of, sum_of, value_at
+from mavcg.graph.ops import make_node
+from mavcg.graph.ops.spatial import same_pads
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.pad import PadBorder
-from mavcg.ops import make_node
-from mavcg.ops.spatial import same_pads
 from mavcg.passes.graph.pads import border_value
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.specs.kernel import KernelSpec

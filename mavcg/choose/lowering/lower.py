@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import Count, text_of
+from mavcg.graph.ops.loops import LoopRange
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.im2row import IM2ROW, im2row_choices, im2row_steps
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winograd_steps
@@ -14,7 +15,6 @@ from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border
 from mavcg.memory.locations import Storage
 from mavcg.memory.storage import assign_storage
-from mavcg.ops.loops import LoopRange
 from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.specs.packed_constant import PackedConstant
 

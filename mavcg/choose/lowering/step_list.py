@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.choose.lowering.memory_plan import ContentDigests, MemoryPlan, plan_memory, tensor_address
 from mavcg.choose.plan import Plan
+from mavcg.graph.ops.loops import LoopRange
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.arena import align_size
-from mavcg.ops.loops import LoopRange
 from mavcg.specs.model_program import OperandAddress, Program, ProgramLoop, ProgramStep, ProgramTensor
 from mavcg.specs.tile_plan import MacroTile, TilePlan, call_rows, chunk_rows
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.ops.elementwise import BIT_TYPES
+from mavcg.graph.ops.op import FLOATS, UNSIGNED
 from mavcg.importers.onnx_narrow import BY_NUMBER, NARROW, ROUNDINGS, NarrowType, cast_narrow
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.importers.value import Value, constant
-from mavcg.ops.elementwise import BIT_TYPES
-from mavcg.ops.op import FLOATS, UNSIGNED
 
 _BITWISE = {"BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor"}
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.graph.ops.block_weights import BITS
+from mavcg.graph.reference.block_weights import unpack_bits
 from mavcg.importers.block_weights import BlockWeights, look_up_rows, multiply_blocks, unsigned_numbers, whole_blocks
 from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.ops.block_weights import BITS
-from mavcg.reference.block_weights import unpack_bits
 
 _BLOCKS_OF_2_BITS = (32, 64, 128)  # beside which activations are quantised
 _QUANTISED = 4  # the accuracy_level of activations of 8 bits

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.ops.op import FLOATS, UNSIGNED
 from mavcg.importers.call import known_at_build
 from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.value import Value, constant
-from mavcg.ops.op import FLOATS, UNSIGNED
 
 # ONNX's operator -> the graph's equal operator.
 _UNARY = {

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
+from mavcg.graph.ops.spatial import same_pads
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.value import Value
 from mavcg.importers.windows import LARGEST_STEP, LARGEST_WINDOW
-from mavcg.ops.spatial import same_pads
 
 
 def spatial_rank(call: OnnxCall, x: Value) -> int:

@@ -7,13 +7,13 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.graph.layout import dense_strides
+from mavcg.graph.ops.op import FLOATS
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.movement import cut
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import PaddedWindow
 from mavcg.importers.value import Value, constant
-from mavcg.ops.op import FLOATS
 
 
 def _zeros(call: OnnxCall, shape: tuple[int, ...], dtype: str) -> Value:

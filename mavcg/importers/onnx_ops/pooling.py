@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.ops.op import FLOATS
 from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import PaddedWindow, from_nhwc, spatial_rank, to_nhwc, window, windows
 from mavcg.importers.onnx_ops.placing import indices_of_largest
 from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume, pool_volume
 from mavcg.importers.value import Value, constant
-from mavcg.ops.op import FLOATS
 
 # ONNX's operator -> (operator on the elements, reduction, operator on its result).
 _FORMS: Mapping[str, tuple[str, str, str]] = {

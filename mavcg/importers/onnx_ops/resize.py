@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.graph.ops.layouts import HALFWAY
+from mavcg.graph.ops.op import FLOATS
 from mavcg.importers.call import known_at_build
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.importers.value import Value, constant
-from mavcg.ops.layouts import HALFWAY
-from mavcg.ops.op import FLOATS
 
 LARGEST_LENGTH = 1 << 24  # maximum length of an axis; f32 represents integers up to here exactly
 LARGEST_TABLE = 1 << 26  # maximum entries of an axis' table

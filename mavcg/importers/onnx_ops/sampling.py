@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.ops.op import FLOATS
 from mavcg.importers.movement import element
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.convolution import check_filter, kernel_shape
@@ -24,7 +25,6 @@ from mavcg.importers.onnx_ops.positions import (
 )
 from mavcg.importers.onnx_ops.region_means import Side, region_means
 from mavcg.importers.value import Value, constant
-from mavcg.ops.op import FLOATS
 
 _MODES: Mapping[str, Corners] = {
     "nearest": nearest,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.graph.ops.trees import LEAF, MOST_LEVELS, NAN_HOLDS, levels_of
 from mavcg.importers.movement import element
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.value import Value, constant
-from mavcg.ops.trees import LEAF, MOST_LEVELS, NAN_HOLDS, levels_of
 
 # In the order of TreeEnsemble's numbers, and of COMPARISONS.
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

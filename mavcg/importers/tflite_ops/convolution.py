@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.graph.ops.spatial import same_pads
 from mavcg.importers.block_weights import multiply_blocks
 from mavcg.importers.call import known_at_build
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import Value, constant
-from mavcg.ops.spatial import same_pads
 
 SAME, VALID = 0, 1  # schema.fbs, Padding
 

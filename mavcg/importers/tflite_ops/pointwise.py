@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.graph.ops.op import FLOATS
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.value import Value, constant
-from mavcg.ops.op import FLOATS
 
 
 def _unary(op: str, call: TfliteCall, **attrs: float) -> Results:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mavcg.reference.elementwise import activate
+from mavcg.graph.reference.elementwise import activate
 from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Scenario
 

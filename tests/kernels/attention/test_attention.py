@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mavcg.graph import Graph, type_of
-from mavcg.ops import infer, make_node
+from mavcg.graph.ops import infer, make_node
 from mavcg.specs.kernel import Machine, View
 from tests.conftest import NO_SHRINKING, examples
 from tests.kernels.conftest import AssertNode, host_machines, run_node_on

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, type_of
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
+from mavcg.graph.reference.block_weights import unpack_bits
 from mavcg.kernels.block_weights.packing import BlockFormat, pack_blocks, pack_blocks_with_zeros
 from mavcg.kernels.block_weights.spec import BlockProduct, Lines, QuantizedBlocks
 from mavcg.kernels.registry import lower
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
-from mavcg.reference.block_weights import unpack_bits
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
 from mavcg.specs.tile_plan import call_rows
 from tests.kernels.conftest import machines_of_all_widths, run_node_on

@@ -9,12 +9,12 @@ import pytest
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from mavcg.graph.ops.elementwise import ACTIVATIONS
+from mavcg.graph.reference.elementwise import activate as reference
 from mavcg.kernels.builder.activation import activate
 from mavcg.kernels.builder.emit import F32, I64, PTR, element, repeat
 from mavcg.kernels.builder.float_math import expm1, log1p
 from mavcg.kernels.builder.lanes import load_vector, store_vector
-from mavcg.ops.elementwise import ACTIVATIONS
-from mavcg.reference.elementwise import activate as reference
 from tests.kernels.host_engine import host_engine
 
 Array = NDArray[Any]

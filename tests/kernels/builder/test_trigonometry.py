@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mavcg.graph.reference.elementwise import activate
 from mavcg.kernels.builder.trigonometry import LARGEST
-from mavcg.reference.elementwise import activate
 
 Array = NDArray[Any]
 AssertNode = Callable[..., list[Array]]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.registry import emit
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing
 from tests.kernels.conftest import host_machines, run_node_on
 from tests.kernels.conv.half_cases import BIG, CASES, LITTLE, TRANSPOSED, X86, case

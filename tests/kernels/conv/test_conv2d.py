@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.conv.depthwise import Depthwise, is_crowded, reads_whole_lines, tile_of
 from mavcg.kernels.conv.depthwise_loops import emit_depthwise
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.gemm.tile import LINE_CHANNELS, pack_depthwise
 from mavcg.kernels.registry import lower
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
 from tests.conftest import examples
 from tests.kernels.conftest import host_machines, run_node_on

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.conv.tiling import prefetches_inputs
 from mavcg.kernels.gemm.sum_blocks import SumCut, group_cut, half_cut
 from mavcg.kernels.gemm.tile import Sum
 from mavcg.kernels.registry import single_inputs
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing
 from tests.kernels.conftest import run_node_on
 from tests.kernels.conv.half_cases import BIG, CASES, CONV, LITTLE, TRANSPOSED, X86, Array, case, terms_of

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
 from mavcg.passes.graph.stored_weights import round_to_stored
-from mavcg.reference import evaluate
 from mavcg.specs.channel_scales import in_eight_bits
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile

@@ -70,8 +70,8 @@ def test_every_tap_is_in_one_phase(kernel: int, stride: int, dilation: int) -> N
 @given(st.data())
 def test_transposed_convolutions_of_any_shape_agree_with_the_definition(data: st.DataObject) -> None:
     from mavcg.graph import Graph, type_of
-    from mavcg.ops import infer, make_node
-    from mavcg.reference import evaluate
+    from mavcg.graph.ops import infer, make_node
+    from mavcg.graph.reference import evaluate
     from tests.kernels.conftest import host_machines, run_node_on
 
     def pick(low: int, high: int) -> int:
@@ -105,9 +105,9 @@ def test_transposed_convolutions_of_any_shape_agree_with_the_definition(data: st
 def test_weights_of_huge_phases_stay_as_they_are(attrs: dict[str, Any]) -> None:
     """A weight per phase, and absent taps, would take gigabytes."""
     from mavcg.graph import Graph, type_of
+    from mavcg.graph.ops import infer, make_node
+    from mavcg.graph.reference import evaluate
     from mavcg.kernels.registry import lower
-    from mavcg.ops import infer, make_node
-    from mavcg.reference import evaluate
     from mavcg.specs.kernel import Packing, dense_view
     from tests.kernels.conftest import host_machines, run_node_on
 

@@ -11,12 +11,12 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from mavcg.graph import Graph, Node, type_of
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.int8.excess import HEADER_WORDS, WORD_BYTES, excess_table, least_parts, split_weights
 from mavcg.kernels.int8.register_tile import SumRun, sums_in_i16
 from mavcg.kernels.int8.specs import QConv2d
 from mavcg.kernels.registry import lower
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing, Step, dense_view
 from tests.kernels.conftest import host_machines, run_node_on
 from tests.kernels.int8.test_conv2d import ending, numbers

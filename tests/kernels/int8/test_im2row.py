@@ -8,9 +8,9 @@ from bench.program_runner import ProgramRunner
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import run
 from mavcg.kernels.int8.im2row import IM2ROW, im2row_choices
 from mavcg.passes.graph.pads import explicit_padding
-from mavcg.reference import run
 from mavcg.specs.kernel import Packing
 from tests.kernels.int8.test_conv2d import ending, numbers
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, type_of
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.int8.integer_conv import eight_bit_parts
 from mavcg.kernels.registry import lower
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing, View, dense_view
 from tests.conftest import examples
 from tests.kernels.conftest import host_machines, run_node_on

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from mavcg.choose.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.graph import DTYPES, Graph, Node, type_of
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import lower
 from mavcg.lab.trials import bare_x86
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view
 from mavcg.specs.packed_constant import constant_array
 from mavcg.toolchain.codegen import CodegenJob, compile_module

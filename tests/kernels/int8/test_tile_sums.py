@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from mavcg.choose.lowering.kernel_code import kernel_module
 from mavcg.graph import Graph, Node, type_of
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.register_tile import ProductForm, SumRun, tile_form
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile_sums import pixel_tiles
 from mavcg.kernels.registry import emit, lower
-from mavcg.ops import infer, make_node
-from mavcg.reference import evaluate
 from mavcg.runtime.binding import tiles_permitted
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view
 from mavcg.toolchain.codegen import CodegenJob, compile_module

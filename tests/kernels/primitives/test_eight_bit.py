@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from mavcg.choose.algorithms.costs.eight_bit import typical_weights
 from mavcg.choose.algorithms.costs.rows import text_of, what_of
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.kernels.primitives.eight_bit import DEFAULTS, node_graph
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
 from mavcg.lab.trials.jobs import TrialJob, memory, random_ranges
 from mavcg.lab.trials.run import find_machine, run_jobs
-from mavcg.reference import run
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Scenario
 from tests.conftest import examples
 from tests.kernels.primitives.conftest import host_block

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
+from mavcg.graph.reference.elementwise import apply_activation
 from mavcg.kernels.primitives.winograd.family import HALF_ERROR_BOUNDS
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winograd_steps
-from mavcg.reference import evaluate
-from mavcg.reference.elementwise import apply_activation
 from mavcg.specs.kernel import Machine, Packing, dense_view
 from tests.kernels.emulated_steps import EmulatedNode, run_emulated
 

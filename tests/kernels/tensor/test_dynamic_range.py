@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.counts import Length
+from mavcg.graph.ops import make_node
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.tensor.dynamic_range import Extremes
-from mavcg.ops import make_node
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Operand, Step, View
 from tests.conftest import examples
 from tests.kernels.conftest import Compiled, host_machines, run_node_on

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
-from mavcg.ops.elementwise import ACTIVATIONS
+from mavcg.graph.ops.elementwise import ACTIVATIONS
 from mavcg.specs.kernel import View
 from tests.kernels.onnxruntime_node import by_onnxruntime
 

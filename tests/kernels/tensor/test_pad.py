@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mavcg.graph import DTYPES, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.tensor.pad import border
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import View
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.tensor.pool import AHEAD_BYTES, Pool, prefetched_offsets
 from mavcg.profiles.load import load_core
-from mavcg.reference import evaluate
 from mavcg.runtime.machines import machines_for
 from mavcg.specs.kernel import View, dense_view
 from mavcg.toolchain.target import parse_target

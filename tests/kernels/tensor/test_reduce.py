@@ -8,7 +8,7 @@ import pytest
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.reference import evaluate
+from mavcg.graph.reference import evaluate
 from mavcg.specs.kernel import View
 from tests.kernels.onnxruntime_node import by_onnxruntime
 

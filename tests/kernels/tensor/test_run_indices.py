@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, type_of
-from mavcg.ops import infer, make_node
+from mavcg.graph.ops import infer, make_node
 from mavcg.specs.kernel import View
 from tests.kernels.conftest import machines_of_all_widths, run_node_on
 

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.ops.trees import COMPARISONS, LEAF, MOST_LEVELS, NAN_HOLDS, levels_of
 from mavcg.graph.parts import TensorType
-from mavcg.ops.trees import COMPARISONS, LEAF, MOST_LEVELS, NAN_HOLDS, levels_of
-from mavcg.reference import evaluate
+from mavcg.graph.reference import evaluate
 from mavcg.specs.kernel import Machine, View
 from tests.kernels.emulated_steps import emulated_node, run_emulated
 

@@ -10,7 +10,7 @@ from mavcg.accelerators.shapes import check_xgraph, result_shape
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.graph import Array, Graph, TensorType
-from mavcg.ops import make_node
+from mavcg.graph.ops import make_node
 
 
 def random_target(chance: random.Random) -> IsaTarget:

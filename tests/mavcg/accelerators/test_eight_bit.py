@@ -19,8 +19,8 @@ from mavcg.accelerators.validate import integer_images, validate_program
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.graph.reference.evaluate import run as run_graph
 from mavcg.importers.load import import_model
-from mavcg.reference.evaluate import run as run_graph
 
 SMALL = find_target("small")
 

@@ -6,7 +6,7 @@ import pytest
 from mavcg.accelerators.fake_quantisation import without_fake_quantisation
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.reference.evaluate import run
+from mavcg.graph.reference.evaluate import run
 
 PAIR = """graph g {
   input %x: f32[2]

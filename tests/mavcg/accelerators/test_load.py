@@ -13,7 +13,7 @@ from mavcg.accelerators.xgraph import XGraph, operations
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.reference.evaluate import run
+from mavcg.graph.reference.evaluate import run
 from tests.mavcg.accelerators.small_network import network
 from tests.mavcg.accelerators.xgraph_text import parse_xgraph, text_of
 

@@ -10,7 +10,7 @@ from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.xgraph import accelerator_share
 from mavcg.graph import Array, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.reference.evaluate import run
+from mavcg.graph.reference.evaluate import run
 
 SHAPE = (1, 6, 5, 8)
 

@@ -13,8 +13,8 @@ from mavcg.accelerators.tensor_formats import (
 )
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops.nodes import verify
-from mavcg.reference.evaluate import run
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference.evaluate import run
 
 
 def moved(after: bool) -> Graph:

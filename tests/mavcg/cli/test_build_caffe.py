@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mavcg import load
+from mavcg.graph.reference import run
 from mavcg.importers.load import import_model
-from mavcg.reference import run
 
 pytest.importorskip("google.protobuf")
 NET = """\

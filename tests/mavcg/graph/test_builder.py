@@ -6,7 +6,7 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops.nodes import verify
+from mavcg.graph.ops.nodes import verify
 
 F32 = TensorType("f32", (1, 4, 4, 2))
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, GraphCount, GraphState, Node, TensorType, digest, fresh_name, prune, type_of
+from mavcg.graph.ops.nodes import verify
 from mavcg.graph.parts import INLINE_ELEMENTS
-from mavcg.ops.nodes import verify
-from mavcg.reference import run
+from mavcg.graph.reference import run
 
 TEXT = """\
 graph g {

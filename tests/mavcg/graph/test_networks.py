@@ -7,8 +7,8 @@ from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network, yolov2
-from mavcg.ops.nodes import verify
-from mavcg.reference import run
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 
 # Uncached and cached layers (table 4.1; AlexNet is not in it). The paper has 15 for YOLOv2: two of its layers have
 # all tensor parameters in common and are counted apart by something else.

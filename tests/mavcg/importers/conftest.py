@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mavcg.graph import Graph
+from mavcg.graph.ops.nodes import verify
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.nodes import verify
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 
 NUMBERS = {
     "float32": 1,

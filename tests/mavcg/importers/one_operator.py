@@ -10,8 +10,8 @@ import onnxruntime
 from onnx import helper
 
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_model
-from mavcg.reference import run
 
 
 def model_of(op: str, inputs: Mapping[str, Array], known: Mapping[str, Array], opset: int, **attrs: Any) -> Any:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mavcg.graph.reference import run
 from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx")
 PAGE = Path(__file__).parents[3] / "docs" / "models.md"

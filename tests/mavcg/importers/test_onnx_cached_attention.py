@@ -12,8 +12,8 @@ import mavcg
 from mavcg.cli.app import run as command
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 from tests.conftest import examples
 
 onnx = pytest.importorskip("onnx")

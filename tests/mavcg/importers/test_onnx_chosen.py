@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 from tests.conftest import examples
 
 onnx = pytest.importorskip("onnx")

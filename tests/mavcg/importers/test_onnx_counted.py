@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_file import import_model
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.counted_models import Node, agrees, model_of, node
 

@@ -7,8 +7,8 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 from tests.mavcg.importers.one_node import assert_agrees, save
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.nodes import verify
-from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx package")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Graph
+from mavcg.graph.ops.loops import loop_members
+from mavcg.graph.reference import run
 from mavcg.importers.limits import NeedsConstant, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.loops import loop_members
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.model.lowered_runs import PACKING, computed
 

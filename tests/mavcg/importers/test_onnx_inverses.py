@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 from tests.mavcg.importers.one_node import save
 
 FUNCTIONS = {

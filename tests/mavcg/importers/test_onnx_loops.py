@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
+from mavcg.graph.reference import run
 from mavcg.importers.limits import MOST_UNROLLED, NeedsConstant, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

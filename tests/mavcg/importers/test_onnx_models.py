@@ -7,9 +7,9 @@ import pytest
 
 from bench.models import MODELS, PREPARED, model_path, shapes_of
 from mavcg.errors import MavcgError
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.nodes import verify
-from mavcg.reference import run
 
 pytest.importorskip("onnx", reason="the importer reads files by the onnx package")
 onnxruntime = pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")

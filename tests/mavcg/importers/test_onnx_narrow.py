@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.importers.onnx_narrow import NARROW, POWERS, ROUNDINGS, NarrowType
-from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx")
 FLOATS = [type for type in NARROW.values() if type.is_float]

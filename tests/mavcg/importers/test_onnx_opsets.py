@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mavcg.graph import Graph
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx package")
 onnxruntime = pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

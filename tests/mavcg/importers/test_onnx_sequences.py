@@ -14,10 +14,10 @@ from onnx import helper
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.limits import NeedsConstant, Unsupported
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.onnx_support import model_support
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.counted_models import Node, node
 

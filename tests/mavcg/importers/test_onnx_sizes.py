@@ -10,8 +10,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mavcg.graph import Array, Graph
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx package")
 onnxruntime = pytest.importorskip("onnxruntime", reason="sizes are compared with onnxruntime's")

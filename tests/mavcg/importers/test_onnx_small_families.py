@@ -10,9 +10,9 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_file import import_model
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.counted_models import agrees, node
 from tests.mavcg.importers.one_operator import floats, ours

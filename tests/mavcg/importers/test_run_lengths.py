@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.graph.reference import run
 from mavcg.importers import counted
 from mavcg.importers.emitter import Emitter
 from mavcg.importers.limits import NeedsConstant
@@ -18,7 +19,6 @@ from mavcg.importers.onnx_file import import_model
 from mavcg.importers.run_numbers import RunNumber, numbers_of
 from mavcg.importers.tflite_file import import_tflite
 from mavcg.importers.value import Value
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.counted_models import Node, agrees, model_of, node
 from tests.mavcg.importers.tflite.conftest import Writer, litert

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.graph import DTYPES, TensorType
+from mavcg.graph.reference import run
 from mavcg.importers.emitter import Emitter, finish_graph
 from mavcg.importers.run_bounds import bounds_of
 from mavcg.importers.run_numbers import numbers_of
 from mavcg.importers.value import Value, constant
-from mavcg.reference import run
 from tests.conftest import examples
 
 PAIRS = ("add", "sub", "mul", "min", "max", "div", "mod")

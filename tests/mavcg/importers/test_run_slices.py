@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
+from mavcg.graph.reference import run
 from mavcg.importers.limits import NeedsConstant
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_file import import_tflite
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.counted_models import agrees, model_of, node
 from tests.mavcg.importers.tflite.conftest import Writer, litert

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES
+from mavcg.graph.reference import evaluate
 from mavcg.memory.arena import Lifetime, place_buffers
 from mavcg.memory.locations import Storage, lifetimes_of
-from mavcg.reference import evaluate
 
 Array = NDArray[Any]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops.nodes import verify
+from mavcg.graph.ops.nodes import verify
 
 KIND = TensorType("f32", (2, 3))
 WEIGHTS = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.graph import Graph
+from mavcg.graph.ops.loops import loop_ranges, order_by_loops
+from mavcg.graph.reference import run
 from mavcg.memory.storage import assign_storage
-from mavcg.ops.loops import loop_ranges, order_by_loops
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.memory.arena_runs import run_in_arena
 from tests.mavcg.memory.random_loops import random_loops

@@ -10,10 +10,10 @@ from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.networks.builder import NetworkBuilder
+from mavcg.graph.reference.evaluate import run
 from mavcg.memory.node_order import order_nodes
 from mavcg.memory.storage import assign_storage
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference.evaluate import run
 from mavcg.specs.kernel import Packing
 from tests.conftest import examples
 from tests.mavcg.memory.arena_runs import run_in_arena

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import run
 from mavcg.memory.storage import assign_storage
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.memory.arena_runs import run_in_arena
 

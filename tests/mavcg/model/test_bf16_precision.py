@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import mavcg
 from mavcg.choose.plan import Plan
+from mavcg.graph.reference import run as run_graph
 from mavcg.importers.load import import_model
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.model.model import build_model
@@ -18,7 +19,6 @@ from mavcg.model.precision import layer_precisions, precision_json, precision_wo
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference import run as run_graph
 from tests.machine import needs_qemu_and_libc
 from tests.mavcg.model.half_libraries import emulate, image, link, network
 

@@ -23,6 +23,7 @@ from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import run
 from mavcg.hardware.board import Board
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.model_request import PlanContext
@@ -31,7 +32,6 @@ from mavcg.model.report import primitives_json, selection_sentence, weights_sent
 from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_size
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for, load_board
-from mavcg.reference import run
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.serialize import to_json
 from mavcg.toolchain.target import host_target, parse_target

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from mavcg.graph.reference import run as run_graph
 from mavcg.importers.load import import_model
 from mavcg.model.model import build_model
 from mavcg.model.model_request import ModelRequest
@@ -17,7 +18,6 @@ from mavcg.model.report import show_note
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference import run as run_graph
 from tests.machine import needs_qemu_and_libc
 
 onnx = pytest.importorskip("onnx")

@@ -12,11 +12,11 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.predict import predict
 from mavcg.graph import Graph
+from mavcg.graph.reference import run
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.model.estimating import read_source
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_board
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.recurrent_models import GATES, model, with_lengths
 from tests.mavcg.memory.random_loops import random_loops

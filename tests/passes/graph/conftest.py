@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph
-from mavcg.ops import infer, make_node
-from mavcg.ops.nodes import verify
-from mavcg.reference import run
+from mavcg.graph.ops import infer, make_node
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 
 Array = NDArray[Any]
 Pass = Callable[[Graph], Graph]

@@ -8,8 +8,8 @@ import pytest
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import run
 from mavcg.passes.graph.block_products import merge_block_products
-from mavcg.reference import run
 
 BITS, BLOCK, DEPTH = 4, 16, 40
 Form = dict[str, Any]  # of a product, besides its width

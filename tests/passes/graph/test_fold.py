@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops.nodes import verify
+from mavcg.graph.ops.nodes import verify
 from mavcg.passes.graph import fold
 from mavcg.passes.graph.fold import fold_constants
 

@@ -14,11 +14,11 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.layout import Layout
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.ops.nodes import verify
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise
 from mavcg.passes.graph.pads import explicit_padding
-from mavcg.reference import run
 from mavcg.specs.kernel import Packing
 
 BLOCK = 16

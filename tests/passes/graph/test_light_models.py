@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mavcg.graph import Graph
-from mavcg.ops.nodes import verify
+from mavcg.graph.ops.nodes import verify
 from mavcg.passes.graph.pipeline import PASSES, optimise
 from mavcg.passes.graph.transposes import moving_transposes
 

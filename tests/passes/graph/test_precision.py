@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.graph import Graph, Node
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.kernels.registry import single_inputs
-from mavcg.ops.nodes import verify
 from mavcg.passes.graph.precision import HALF_MAX, SingleInputs, in_half, in_single, to_half
-from mavcg.reference import run
 
 
 def everything(node: Node, graph: Graph) -> tuple[int, ...]:

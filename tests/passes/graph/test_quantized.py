@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from mavcg.graph import DTYPES, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops.nodes import verify
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.quantized import eight_bit
 from mavcg.passes.graph.quantized_sums import fuse_quantized_sums, scale_of
-from mavcg.reference import run
 
 
 class Model:

@@ -8,8 +8,8 @@ import pytest
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops import OPS
-from mavcg.ops.nodes import verify
+from mavcg.graph.ops import OPS
+from mavcg.graph.ops.nodes import verify
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.prune import merge_equal, merge_moves, prune

@@ -5,7 +5,7 @@ from math import prod
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.ops.op import node_location
+from mavcg.graph.ops.op import node_location
 
 _ACTS = {"relu": (), "leaky_relu": ("alpha",), "clip": ("min", "max"), "sigmoid": (), "tanh": ()}
 _BINARY = {"add": "+", "sub": "-", "mul": "*"}

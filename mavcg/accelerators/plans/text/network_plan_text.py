@@ -9,7 +9,7 @@ from mavcg.accelerators.plans.graph_layers import layers_of
 from mavcg.accelerators.plans.text.plan import TextPlan
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
-from mavcg.ops.op import node_location
+from mavcg.graph.ops.op import node_location
 
 _PLANNED = ("conv2d", "matmul")
 

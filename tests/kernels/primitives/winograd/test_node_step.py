@@ -8,9 +8,9 @@ import pytest
 
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import evaluate
 from mavcg.kernels.primitives.winograd.family import ERROR_BOUNDS
 from mavcg.kernels.primitives.winograd.node_step import STAGED, winograd_choices, winograd_steps
-from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing, Step
 from mavcg.specs.tile_plan import call_rows
 from tests.kernels.conftest import machines_of_all_widths, padded_view, run_node_on

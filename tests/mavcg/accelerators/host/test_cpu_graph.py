@@ -8,7 +8,7 @@ import pytest
 from mavcg.accelerators.fixed_point import ROUNDINGS, evaluate
 from mavcg.accelerators.host.cpu_graph import cpu_graph
 from mavcg.accelerators.image.host import CpuPart
-from mavcg.reference.evaluate import run
+from mavcg.graph.reference.evaluate import run
 from tests.mavcg.accelerators.random_networks import random_inputs, random_network
 
 

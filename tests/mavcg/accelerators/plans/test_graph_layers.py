@@ -10,9 +10,9 @@ from mavcg.cost.layer import ConvLayer, ItemBytes
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops import make_node
+from mavcg.graph.ops import make_node
+from mavcg.graph.reference import evaluate
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference import evaluate
 
 
 def _numbers(*shape: int, dtype: str = "f4") -> Array:

@@ -16,8 +16,8 @@ from mavcg.choose.lowering.row_phases import divide_rows
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Array, Graph, GraphState, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.reference import run
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference import run
 from mavcg.runtime.machines import packing_for
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import host_target

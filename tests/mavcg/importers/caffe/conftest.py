@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mavcg.graph import Array, Graph
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.importers.caffe_file import import_caffe
-from mavcg.ops.nodes import verify
-from mavcg.reference import run
 
 pytest.importorskip("google.protobuf", reason="the importer reads weights by protobuf")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mavcg.graph import DTYPES, Array, Graph
+from mavcg.graph.ops.nodes import verify
+from mavcg.graph.reference import run
 from mavcg.importers.tflite_file import import_tflite
-from mavcg.ops.nodes import verify
-from mavcg.reference import run
 
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="ai-edge-litert writes and runs the models")
 flatbuffers = pytest.importorskip("flatbuffers")

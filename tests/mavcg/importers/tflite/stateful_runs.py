@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mavcg.graph import DTYPES, Array, Graph
-from mavcg.reference import run
+from mavcg.graph.reference import run
 
 
 def litert_runs(data: bytes, sequence: Sequence[Array]) -> list[Array]:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
+from mavcg.graph.reference import run
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.tflite_file import import_tflite
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.tflite.conftest import Writer, litert
 from tests.mavcg.importers.tflite.control_flow_models import (

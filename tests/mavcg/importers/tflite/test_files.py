@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.reference import run
+from mavcg.graph.reference import run
 
 
 def test_inputs_and_outputs_carry_the_files_names(writer: Any, check: Any) -> None:

@@ -11,8 +11,8 @@ import mavcg
 from mavcg.cli.app import run as command
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.reference import run
 from mavcg.passes.graph.quantized import eight_bit
-from mavcg.reference import run
 from tests.conftest import examples
 from tests.mavcg.importers.tflite.conftest import Writer, litert
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mavcg.graph import Graph
+from mavcg.graph.reference import run
 from mavcg.passes.graph.quantized import eight_bit
-from mavcg.reference import run
 
 SAME, VALID = 0, 1
 CONV = {"options": "Conv2DOptions", "strideH": 1, "strideW": 1}

@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
+from mavcg.graph.reference import run
 from mavcg.importers.tflite_file import import_tflite
-from mavcg.reference import run
 from tests.mavcg.importers.tflite.conftest import Writer, litert
 
 Array = NDArray[Any]

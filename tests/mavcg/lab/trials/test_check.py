@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from mavcg.graph.reference.elementwise import activate
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.trials import check as primitive_check
 from mavcg.lab.trials.check import CheckCase, Checked, check, check_all, weight_factor
 from mavcg.lab.trials.definition import reference
 from mavcg.lab.trials.jobs import TrialJob
 from mavcg.lab.trials.run import find_machine
-from mavcg.reference.elementwise import activate
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 from tests.kernels.primitives.cases import EPILOGUES, random_scenario

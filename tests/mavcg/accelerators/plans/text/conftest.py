@@ -12,9 +12,9 @@ from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.accelerators.plans.text.plan import TextPlan
 from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling, trips
 from mavcg.graph import Array
+from mavcg.graph.ops import make_node
+from mavcg.graph.reference import DEFINITIONS
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.ops import make_node
-from mavcg.reference import DEFINITIONS
 
 LARGE = 1 << 20
 MOST_STEPS = 150  # of a case: more show nothing else

@@ -1,4 +1,4 @@
-"""A whole network by the interpreter of its plans, with the operators between them by mavcg.reference."""
+"""A whole network by the interpreter of its plans, with the operators between them by mavcg.graph.reference."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +8,8 @@ import numpy as np
 from mavcg.accelerators.plans.text.interpret import CountedTraffic, count_plan, run_plan
 from mavcg.accelerators.plans.text.network_plan_text import NetworkText, plan_weights
 from mavcg.graph import Array, Node
-from mavcg.reference.elementwise import apply_activation
-from mavcg.reference.evaluate import evaluate
+from mavcg.graph.reference.elementwise import apply_activation
+from mavcg.graph.reference.evaluate import evaluate
 
 
 def plan_input(text: NetworkText, node: Node, x: Array) -> Array:
@@ -19,7 +19,7 @@ def plan_input(text: NetworkText, node: Node, x: Array) -> Array:
 
 
 def run_network(text: NetworkText, constants: Mapping[str, Array], image: Array) -> tuple[Array, CountedTraffic]:
-    """Interpret a network's plans in order, and compute the operators between them by mavcg.reference.
+    """Interpret a network's plans in order, and compute the operators between them by mavcg.graph.reference.
 
     constants: weights and biases by name, as in the graph. image: of the shape of the graph's input. Returns: the
     output, and the bytes that the plans move.

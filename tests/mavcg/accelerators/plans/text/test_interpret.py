@@ -19,8 +19,8 @@ from mavcg.accelerators.plans.text.verify import verify_plan
 from mavcg.cost.layer import ConvLayer, Dataflow, ItemBytes, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.ops import make_node
-from mavcg.reference import DEFINITIONS
+from mavcg.graph.ops import make_node
+from mavcg.graph.reference import DEFINITIONS
 from tests.conftest import examples
 
 Arrays = Callable[..., tuple[Array, Array]]

@@ -20,9 +20,9 @@ from mavcg.accelerators.plans.text.network_plan_text import NetworkText, network
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
 from mavcg.graph.networks.builder import NetworkBuilder, drawn_constants
+from mavcg.graph.reference.evaluate import run
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.reference.evaluate import run
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.mavcg.accelerators.plans.text.interpreted_network import run_network
