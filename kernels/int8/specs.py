@@ -60,6 +60,10 @@ class EightBitConvolution(Convolution):
         return super().single_pixels and not self.words
 
     @property
+    def arithmetic(self) -> str:
+        return "i8" if self.in_i16 else "i16"
+
+    @property
     def window_sums(self) -> bool:
         return False
 

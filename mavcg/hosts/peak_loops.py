@@ -44,6 +44,7 @@ from mavcg.kernels.builder.x86_tiles import (
     configure_tiles,
     release_tiles,
 )
+from mavcg.kernels.int8.micro_kernel import MADD
 from mavcg.kernels.int8.register_tile import MATRIX, MATRIX_GROUP, TILES, form_of
 from mavcg.runtime.machines import packing_for
 from mavcg.specs.kernel import Machine
@@ -53,7 +54,7 @@ ACCUMULATORS, ITERATIONS = 12, 20_000  # 12: two pipes of six cycles
 SUM_TILES, TILE_ITERATIONS = 4, 2_000
 TILE_BF16 = "tdpbf16ps"
 INSTRUCTIONS = {"vnni": "vpdpbusd", "maddubs": "vpmaddubsw", "sdot": "sdot", "mull": "smull"}  # by ProductForm.kind
-BYTES, BF16, FLOATS = "i8", "bf16", ("f32", "f64", "f16")
+BYTES, WIDENED, BF16 = "i8", "i16", "bf16"  # as KernelSpec.arithmetic
 _LOADED_BYTES = 64  # from one factor to the next in memory
 _ROOM_BYTES = 4096
 
@@ -80,7 +81,7 @@ class PeakLoop:
 
 
 def peak_loop(machine: Machine, arithmetic: str, tiles: bool = True) -> PeakLoop:
-    """Return the loop of the machine's fastest products of a type: f32, f64, f16, bf16, or i8 for bytes.
+    """Return the loop of the machine's fastest products of a type: f32, f64, f16, bf16, or i8 and i16 for bytes.
 
     tiles: False for vectors only, where the machine has tiles. machine: as this process may run it
     (binding.runnable_machine). Raises: MavcgError for f16 on a machine that does not compute in f16.
@@ -88,9 +89,12 @@ def peak_loop(machine: Machine, arithmetic: str, tiles: bool = True) -> PeakLoop
     module = ir.Module("peak")
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "peak")
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    if tiles and (machine.int8_tiles if arithmetic == BYTES else machine.bf16_tiles and arithmetic == BF16):
-        instruction, products = _tile_products(b, TILES["i8"] if arithmetic == BYTES else TILE_BF16)
-    elif arithmetic == BYTES:
+    in_tiles = machine.bf16_tiles if arithmetic == BF16 else machine.int8_tiles and arithmetic in (BYTES, WIDENED)
+    if tiles and in_tiles:
+        instruction, products = _tile_products(b, TILE_BF16 if arithmetic == BF16 else TILES["i8"])
+    elif arithmetic == WIDENED and machine.arch == "x86_64" and not machine.dot_product:
+        instruction, products = _widened_products(b, machine)
+    elif arithmetic in (BYTES, WIDENED):
         instruction, products = _byte_products(b, machine)
     elif arithmetic == BF16 and machine.bf16_dot:
         instruction, products = _bf16_products(b, machine)
@@ -200,6 +204,15 @@ def _byte_products(b: ir.IRBuilder, machine: Machine) -> tuple[str, int]:
     )
     _accumulate(b, sums, factors, factors, lambda total, x, y: terms.add_products(total, y, x), starts)
     return INSTRUCTIONS[form.kind], width * ACCUMULATORS * ITERATIONS
+
+
+def _widened_products(b: ir.IRBuilder, machine: Machine) -> tuple[str, int]:
+    """Emit products of bytes that were widened to i16, added in pairs."""
+    lanes = form_of(machine, packing_for(host_target()).lanes, "u8").lanes
+    sums, factors, name = vector(I32, lanes), vector(I16, 2 * lanes), f"llvm.x86.{MADD[lanes]}"
+    starts: list[object] = list(range(ACCUMULATORS))
+    _accumulate(b, sums, factors, factors, lambda t, x, y: b.add(t, call_intrinsic(b, name, sums, x, y)), starts)
+    return "vpmaddwd", 2 * lanes * ACCUMULATORS * ITERATIONS
 
 
 def _tile_products(b: ir.IRBuilder, instruction: str) -> tuple[str, int]:

@@ -182,7 +182,8 @@ class KernelSpec(ABC):
 
     @property
     def arithmetic(self) -> str:
-        """Type in which the kernel multiplies: f32, f64, f16, bf16, or i8 for sums of products of bytes."""
+        """Type in which the kernel multiplies: f32, f64, f16, bf16, i8 for bytes, or i16 for bytes of which i16 cannot
+        hold two products, so that x86 without dot products widens them."""
         return "f32"
 
     @property

@@ -12,7 +12,7 @@ from tests.kernels.conftest import host_machines
 HOST = host_machines()[-1]
 
 
-@pytest.mark.parametrize("arithmetic", ["f32", "f64", "bf16", "i8"])
+@pytest.mark.parametrize("arithmetic", ["f32", "f64", "bf16", "i8", "i16"])
 def test_a_loop_multiplies_in_each_iteration(arithmetic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No product is hoisted out of the loop or shared by sums: the code has one for each."""
     texts: list[str] = []

@@ -65,11 +65,13 @@ def test_a_convolution_has_the_products_and_bytes_of_its_definition(
     assert work.weight_bytes >= 4 * np.prod(weights)  # whole panels
 
 
-def test_bytes_are_multiplied_as_bytes() -> None:
+@pytest.mark.parametrize(("weight", "arithmetic"), [(1, "i8"), (127, "i16")])
+def test_bytes_are_multiplied_as_bytes(weight: int, arithmetic: str) -> None:
+    """Two products of 255 by 127 are more than i16 holds."""
     b = GraphBuilder("net")
     inputs = [
         b.input("x", TensorType("u8", (1, 6, 6, 8))),
-        b.constant(np.ones((16, 3, 3, 8), np.int8)),
+        b.constant(np.full((16, 3, 3, 8), weight, np.int8)),
         b.constant(np.zeros(16, np.int32)),
         b.constant(np.full(16, 0.01, np.float32)),
     ]
@@ -85,7 +87,9 @@ def test_bytes_are_multiplied_as_bytes() -> None:
     graph = b.finish([b.add("qconv2d", inputs, to="u8", **options)])
     works = [work for _, work in works_of(graph) if work.multiply_adds]
 
-    assert [(work.arithmetic, work.multiply_adds) for work in works] == [("i8", brute_force((4, 4, 16), (3, 3), 8))]
+    assert [(work.arithmetic, work.multiply_adds) for work in works] == [
+        (arithmetic, brute_force((4, 4, 16), (3, 3), 8))
+    ]
     assert works[0].tensor_bytes == 6 * 6 * 8 + 4 * 4 * 16
 
 
