@@ -44,18 +44,19 @@ class BlockLines:
         b = self.b
         note_tile(b, self.most, self.vectors)
 
-        def several(first: Value) -> None:
-            assert not isinstance(lines, int)
-            self.together(panel, first, minimum(b, b.sub(lines, first), const(LINES_TOGETHER)), store)
-
-        if not isinstance(lines, int):
-            repeat(b, const(0), lines, several, "together", LINES_TOGETHER)
-            return
-        whole = lines // LINES_TOGETHER * LINES_TOGETHER
         together = const(LINES_TOGETHER)
-        repeat(b, 0, whole, lambda first: self.together(panel, first, together, store), "together", LINES_TOGETHER)
-        if lines > whole:
-            self.together(panel, const(whole), const(lines - whole), store)
+        if isinstance(lines, int):
+            whole = lines // LINES_TOGETHER * LINES_TOGETHER
+            repeat(b, 0, whole, lambda first: self.together(panel, first, together, store), "together", LINES_TOGETHER)
+            if lines > whole:
+                self.together(panel, const(whole), const(lines - whole), store)
+            return
+        count = lines
+
+        def several(first: Value) -> None:
+            self.together(panel, first, minimum(b, b.sub(count, first), together), store)
+
+        repeat(b, const(0), count, several, "together", LINES_TOGETHER)
 
     def together(self, panel: PanelOperands, first: Value, count: Value, store: Store) -> None:
         """Emit `count` lines from the first one on, at most LINES_TOGETHER."""

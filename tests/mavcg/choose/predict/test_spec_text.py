@@ -53,7 +53,7 @@ NEWER = {
 SINCE = re.compile(
     r", (sparsity=0|block_sparsity=0|across=None|batch=1(, dtype='f32')?|pad_across=None|"
     r"filter_rows=None(, dtype='f32')?|terms=[14]|"
-    r"shift=False|stored=''|single=False|free_rows=False|reserved=0|per_index=0|words=\(\)|counts_rows=False|beyond=0|"
+    r"shift=False|stored=''|single=False|free_rows=False|reserved=0|per_index=0|words=\(\)|counts_rows=False|beyond=0|excess=0|"
     r"free=-1, longest=0, scaled=\(\)|dtype='f32', centred=True|"
     r"bounded=False(, residual=None, sum=None)?)(?=[,)])|, dtype='f32'(?=(, words=\(\))?\)$)"
 )
