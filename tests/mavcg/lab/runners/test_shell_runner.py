@@ -70,13 +70,16 @@ def test_facts_are_those_of_a_recorded_board(runner: ShellRunner) -> None:
 
 
 def test_a_silent_program_is_ended(runner: ShellRunner, tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    script = program(tmp_path, f"echo begun; sleep 1.5; touch {mark}\n")
+    number = tmp_path / "number"
+    script = program(tmp_path, f"echo $$ > {number}; echo begun; sleep 60\n")
     with pytest.raises(Silent, match="no output for 1 s"):
         runner.run(script, [], silence_s=0.7)
     runner.close()
-    time.sleep(1)
-    assert not mark.exists()
+    process = Path("/proc", number.read_text().strip())
+    last = time.monotonic() + 30
+    while process.exists() and time.monotonic() < last:
+        time.sleep(0.05)
+    assert not process.exists()
 
 
 def test_what_a_reader_raises_ends_the_program(runner: ShellRunner, tmp_path: Path) -> None:
