@@ -33,7 +33,7 @@ def test_every_c_target_has_functions(target: str) -> None:
 
 
 def test_lines_count_by_their_innermost_region_and_once_for_all_units() -> None:
-    """Of lines 10 to 16 a branch on 12 and 13 is not taken, and one on 15 by another unit only; others do not count."""
+    """Lines 12 and 13 were not reached, line 15 by another unit only; what is no reader does not count."""
 
     def body(in_branch: int, in_other: int, file: int = 0) -> list[list[int]]:
         spans = [(10, 1, 16, 2, 5), (11, 12, 13, 6, in_branch), (15, 9, 15, 20, in_other), (12, 1, 12, 9, 7)]

@@ -199,7 +199,7 @@ def test_blocks_begin_with_their_first_products_where_vector_units_are_the_bound
 
 
 def test_a_product_of_a_pixel_has_the_same_bytes_in_wide_panels(tmp_path: Path) -> None:
-    """Of several blocks of terms, with a last panel that is not full."""
+    """The sums have several blocks of terms, and the last panel is not full."""
     rng, b = np.random.default_rng(0), GraphBuilder("test")
     shape, weights = (1, 1, 1, 136), rng.standard_normal((150, 1, 1, 136)).astype(np.float16)
     graph = b.finish([b.add("conv2d", [b.input("x", TensorType("f16", shape)), b.constant(weights)], **CONV)])

@@ -17,7 +17,7 @@ from mavcg.graph.ops.nodes import verify
 from mavcg.graph.reference.evaluate import run
 
 
-def moved(after: bool) -> Graph:
+def quantized_around_transpose(after: bool) -> Graph:
     """A quantized image before its transpose, and one after it, if `after` is True dequantized too."""
     b = GraphBuilder("net")
     x = b.input("x", TensorType("f32", (1, 3, 2, 4)))
@@ -55,7 +55,7 @@ def same_results(rewrite: Callable[[Graph], Graph], graph: Graph) -> Graph:
     ("after", "ops"), [(False, ["transpose", "quantize", "qmean"]), (True, ["dequantize", "transpose"])]
 )
 def test_transposes_move_to_real_numbers(after: bool, ops: list[str]) -> None:
-    made = same_results(transposes_outside, moved(after))
+    made = same_results(transposes_outside, quantized_around_transpose(after))
 
     assert [node.op for node in made.nodes][-len(ops) :] == ops
 
@@ -69,8 +69,8 @@ def test_pads_of_zero_points_are_folded() -> None:
 
 
 def test_moved_tensors_share_a_format() -> None:
-    """Of a transposed tensor the quantize has the scale, and of the mean its own zero point is known alone."""
-    graph = moved(False)
+    """A transposed tensor has the scale of its quantize; a mean has its own zero point alone."""
+    graph = quantized_around_transpose(False)
     names = [node.output for node in graph.nodes]
 
     formats = tensor_formats(graph, graph)

@@ -1,7 +1,7 @@
 """Weights of an application's networks in fewer bits: their bytes, their error, and a library on this machine."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,18 @@ QUICK = ("--cores", CORES, "--target", host_target().zig_name, "--tune", "off")
 def planned(file: Path) -> dict[str, Any]:
     request, _ = make_model_request(file, str(file.parent / "libapp.so"), ModelOptions(cores=("cortex-a55",)))
     return library_json(plan_library(read_application_file(file), request))
+
+
+def assert_detector_computes_with(weights: Sequence[Any], library: Path) -> None:
+    """Compare the detector's output with NumPy's in f64, and its bits with one and three threads."""
+    x = image("detector")
+    right = convolution(np.maximum(convolution(x.astype(np.float64), weights[0], 1), 0), weights[1], 2).mean((2, 3))
+    made = []
+    for threads in (1, 3):
+        with load_application(library, threads=threads) as app:
+            made.append(app["detector"].run(x)[0])
+    assert made[0].tobytes() == made[1].tobytes()
+    np.testing.assert_allclose(made[0].reshape(right.shape), right, rtol=0, atol=2e-6 * np.abs(right).max() + 1e-6)
 
 
 @pytest.mark.long
@@ -64,14 +76,7 @@ def test_a_library_computes_with_the_rounded_weights(tmp_path: Path, mavcg: Mavc
 
     model = onnx.load(tmp_path / "detector.onnx")
     weights = [onnx.numpy_helper.to_array(t).astype(np.float16).astype(np.float64) for t in model.graph.initializer]
-    x = image("detector")
-    right = convolution(np.maximum(convolution(x.astype(np.float64), weights[0], 1), 0), weights[1], 2).mean((2, 3))
-    made = []
-    for threads in (1, 3):
-        with load_application(tmp_path / "libapp.so", threads=threads) as app:
-            made.append(app["detector"].run(x)[0])
-    assert made[0].tobytes() == made[1].tobytes()
-    np.testing.assert_allclose(made[0].reshape(right.shape), right, rtol=0, atol=2e-6 * np.abs(right).max() + 1e-6)
+    assert_detector_computes_with(weights, tmp_path / "libapp.so")
 
 
 @pytest.mark.long
@@ -115,14 +120,7 @@ def test_a_library_computes_with_weights_in_8_bits(tmp_path: Path, mavcg: Mavcg)
     weights = [
         rounded_to_eight_bits(onnx.numpy_helper.to_array(t), 0).astype(np.float64) for t in model.graph.initializer
     ]
-    x = image("detector")
-    right = convolution(np.maximum(convolution(x.astype(np.float64), weights[0], 1), 0), weights[1], 2).mean((2, 3))
-    made = []
-    for threads in (1, 3):
-        with load_application(tmp_path / "libapp.so", threads=threads) as app:
-            made.append(app["detector"].run(x)[0])
-    assert made[0].tobytes() == made[1].tobytes()
-    np.testing.assert_allclose(made[0].reshape(right.shape), right, rtol=0, atol=2e-6 * np.abs(right).max() + 1e-6)
+    assert_detector_computes_with(weights, tmp_path / "libapp.so")
 
 
 @pytest.mark.long

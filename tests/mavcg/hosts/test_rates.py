@@ -1,4 +1,4 @@
-"""What this machine does at most: loops of products, and rates by threads."""
+"""Peaks and bandwidths of this machine: loops of products, and rates by threads."""
 
 import re
 
