@@ -89,7 +89,8 @@ def _values(chain: Chain, errors: Errors | None) -> dict[str, Array]:
                 with_errors(x, single, UNITS, errors) if x is not None and x.dtype.kind == "f" else x for x in given
             ]
         for name, result in zip(node.outputs, computed(node, given), strict=True):
-            if errors is not None and result.dtype.kind == "f" and node.op not in EXACT:
+            is_rounded = node.op not in EXACT or _is_requantised(chain, node, name)
+            if errors is not None and result.dtype.kind == "f" and is_rounded:
                 result = with_errors(result, single, UNITS, errors)
                 if node.op == "SOFTMAX":
                     result = flushed(result, errors)
@@ -100,6 +101,13 @@ def _values(chain: Chain, errors: Errors | None) -> dict[str, Array]:
                     result = result + np.where(np.isfinite(slack), slack, 0) * errors.directions(result.shape)
             values[name] = stored(result, chain.dtypes[name], chain.quantised.get(name))
     return values
+
+
+def _is_requantised(chain: Chain, node: Node, output: str) -> bool:
+    """Return True if an 8-bit result has another scale than an argument, whose quotient each runtime rounds."""
+    to = chain.quantised.get(output)
+    sources = [chain.quantised[name] for name in node.inputs if name in chain.quantised]
+    return to is not None and any(np.float32(source.scale) != np.float32(to.scale) for source in sources)
 
 
 def computed(node: Node, given: Sequence[Array | None]) -> list[Array]:

@@ -11,7 +11,7 @@ a jump whose argument lies within rounding errors of it, and a few units in the 
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,15 @@ def all_bounded(part: Part, samples: int = SAMPLES) -> dict[str, Bounded] | None
             for name in filter(None, node.output):
                 results[name] = bound_of(exact[name], [s[name] for s in moved], types[name], of_large)
                 large |= {name} if of_large else set()
+            if node.op_type == "MaxPool" and len(node.output) > 1 and node.output[1]:
+                largest, place = node.output
+                results[place] = without_largest(results[place], exact[largest])
         return results
+
+
+def without_largest(places: Bounded, largest: Array) -> Bounded:
+    """Return places of largest elements, any of which is right where the window has a NaN: it has no largest one."""
+    return replace(places, bound=np.where(np.isnan(largest), np.inf, places.bound))
 
 
 def is_large(value: Array, dtype: np.dtype[Any]) -> bool:

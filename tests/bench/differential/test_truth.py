@@ -141,6 +141,16 @@ def test_the_reference_of_a_window_with_nan_is_nan() -> None:
     np.testing.assert_array_equal(truth.value, [[[np.nan, np.nan, 4, 5]]])
 
 
+def test_any_place_is_right_in_a_window_with_nan() -> None:
+    x = np.array([[[1, np.nan, 3, 2, 5, 4]]], np.float32)
+    part = _part(x=x)
+    part.outputs = part.add("MaxPool", "g0_x", outputs=2, kernel_shape=[2], strides=[2])
+    values, places = _bounded(part)
+    np.testing.assert_array_equal(values.value, [[[np.nan, 3, 5]]])
+    np.testing.assert_array_equal(places.value[..., 1:], [[[2, 4]]])
+    np.testing.assert_array_equal(places.bound, [[[np.inf, 0, 0]]])
+
+
 def test_an_aligned_resize_goes_by_the_length_of_the_result() -> None:
     part = Part("g0_", 13, np.random.default_rng(0))
     image = np.random.default_rng(1).normal(size=(1, 2, 5, 6)).astype(np.float32)
