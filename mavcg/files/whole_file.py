@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,15 +44,21 @@ def whole(path: Path, durable: bool = True) -> Iterator[Path]:
 def whole_beside(path: Path) -> Iterator[Path]:
     """Yield a path of the same name in a new folder, as `whole` does, for tools that create the file themselves.
 
+    `path` becomes a copy that is written from its beginning to its end. A linker writes a file's pages in any order,
+    through a mapping; in the page cache they then lie apart, and as long as they stay there, programs that map the file
+    read it more slowly (docs/design/kernels.md, One packing).
+
     Raises: OSError, also for a path that is not a file, because such tools seek in their output.
     """
     if is_special(path):
         raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
     target = path.resolve()
     with scratch_folder(".mavcg-", target.parent) as folder:
-        made = folder / path.name
+        (folder / "created").mkdir()
+        made, copied = folder / "created" / path.name, folder / path.name
         yield made
-        put_in_place(made, target)
+        shutil.copy(made, copied)
+        put_in_place(copied, target)
 
 
 def is_special(path: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.files.whole_file import whole, write_whole
+from mavcg.files.whole_file import whole, whole_beside, write_whole
 
 
 def test_what_was_written_takes_the_place_of_the_old(tmp_path: Path) -> None:
@@ -70,3 +70,27 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
         made.write_text("new")
 
     assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "a").read_text() == "new"
+
+
+def test_what_a_tool_created_is_copied_into_place_with_its_mode(tmp_path: Path) -> None:
+    """The copy is a file of its own, written in order: no page of it is one that the tool wrote."""
+    (tmp_path / "a").write_text("old")
+    with whole_beside(tmp_path / "a") as made:
+        made.write_bytes(bytes(range(256)) * 4096)
+        made.chmod(0o750)
+        written = made.stat().st_ino
+
+    done = (tmp_path / "a").stat()
+    assert (tmp_path / "a").read_bytes() == bytes(range(256)) * 4096
+    assert done.st_ino != written
+    assert done.st_mode & 0o777 == 0o750
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_nothing_takes_the_place_of_a_file_that_a_tool_did_not_create(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(FileNotFoundError), whole_beside(tmp_path / "a"):
+        pass
+
+    assert (tmp_path / "a").read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
