@@ -15,7 +15,7 @@ from mavcg.choose.limits.weight_limit import Option, TooSmall, options_within
 from mavcg.choose.lowering.lower import LoweringCandidates, lower_candidates, lower_graph, weight_sizes
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.plan import Plan
-from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
+from mavcg.choose.predict.algorithms import PredictedAlgorithms, predict_algorithms
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.kernels.int8.im2row import eight_bit_primitive
@@ -112,9 +112,10 @@ class FastestPredicted:
     def choose_within(self, weight_bytes: int) -> Plan:
         """Return the fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
         producers = self.candidates.storage.graph.producers()
+        dearer = 1 / self.predicted.worth  # all but the default, which is the first
         options = {
             node: tuple(
-                Option(time.name, time.mean_ms * (1 if time is times[0] else 1 / WORTH), time.weight_bytes)
+                Option(time.name, time.mean_ms * (1 if time is times[0] else dearer), time.weight_bytes)
                 for time in times
             )
             for node, times in self.predicted.considered.items()

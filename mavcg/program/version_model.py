@@ -6,37 +6,16 @@ for it than its loops save.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mavcg.assembly.version_tuning import VersionTuning
+from mavcg.cost.model_error import model_error
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program.version_choice import FunctionChoice, Gains, ModelVerdict, VersionChoice, to_generic
 
-# Of a core without published figures. Of the 23 cores with figures of kernels, 18 have an error of at most this.
-ASSUMED_ERROR = 0.10
 # Level-1 instruction cache of a core whose file has no caches.l1i_bytes. The A55 may be built with 16, 32 or 64 KB (Arm
 # Cortex-A55 TRM, 100442, A6.1).
 ASSUMED_L1I_BYTES = 32768
-_KERNELS = ("calls and loops", "changes in time")  # groups of published figures of loops, the preferred one first
-
-
-@dataclass(frozen=True)
-class ModelError:
-    """The error of a core's model, as a fraction. is_assumed: True if no published figures of loops give it."""
-
-    fraction: float
-    is_assumed: bool = False
-
-    def __str__(self) -> str:
-        percent = f"{self.fraction:.1%}"
-        return f"the error of {percent} assumed for its model" if self.is_assumed else f"the model's error of {percent}"
-
-
-def model_error(core: Core) -> ModelError:
-    """Return the error of the core's model against published cycles of loops, else the assumed one."""
-    kinds = core.silicon.kinds if core.silicon else {}
-    known = next((kinds[name].mean_abs_error for name in _KERNELS if name in kinds), None)
-    return ModelError(ASSUMED_ERROR, True) if known is None else ModelError(known)
 
 
 def fetch_cycles(code_bytes: int, core: Core) -> float:

@@ -6,10 +6,10 @@ The instructions of a shared version are ones that the core has: the other core 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mavcg.cost.model_error import model_error
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program.version_choice import FunctionChoice, Gains, VersionChoice
-from mavcg.program.version_model import model_error
 from mavcg.program.version_values import CompiledVersion
 
 

@@ -136,7 +136,7 @@ def select_for_library(
         network_costs = conversions_in_network(_mean(costs), modelled, safety)
         plain = make_problem(network, network_costs, primitives, limits, shared=True)
     check_strategy(question.strategy, (ENGINE, *strategy_names(plain)))
-    problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), safety)
+    problem = in_library(plain, graph, model, predicted_costs(graph, engine), safety)
     selected = select(problem, question.strategy, question.time_limit_s)
     chosen = {node.tensor for node in network.convolutions}
     others = {tensor: name for tensor, name in engine.fastest.items() if tensor not in chosen}

@@ -18,6 +18,7 @@ from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.program_work import step_works
 from mavcg.choose.predict.work import StepWork, rows_per_reading
 from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.model_error import model_error
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.graph import Graph
 from mavcg.hardware.core_model import BoardModel, CoreModel
@@ -27,8 +28,8 @@ from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
 
 Progress = Callable[[str], None]
-# Largest share of the default algorithm's time at which another is taken: the model is not to be trusted with less, and
-# every other algorithm costs weights or accuracy.
+# Largest share of the default algorithm's time at which another is taken, as every other algorithm costs weights or
+# accuracy; less on a core whose model errs by more than the rest (worth_on).
 WORTH = 0.9
 
 
@@ -54,11 +55,13 @@ class AlgorithmTime:
 class PredictedAlgorithms:
     """Result of the comparison. fastest: by a node's output, unless it is the default.
 
-    considered: all algorithms of these nodes, the default first.
+    considered: all algorithms of these nodes, the default first. worth: largest share of the default's time at which
+    another is taken.
     """
 
     fastest: Mapping[str, str]
     considered: Mapping[str, tuple[AlgorithmTime, ...]]
+    worth: float = WORTH
 
     def __str__(self) -> str:
         lines = []
@@ -100,16 +103,27 @@ def predict_algorithms(
     for times in run_tasks(tasks, workers, progress):
         for node, time in times.items():
             considered.setdefault(node, []).append(time)
-    best = {node: fastest_of(times).name for node, times in considered.items()}
+    worth = worth_on(fastest)
+    best = {node: fastest_of(times, worth).name for node, times in considered.items()}
     return PredictedAlgorithms(
-        {node: name for node, name in best.items() if name}, {node: tuple(times) for node, times in considered.items()}
+        {node: name for node, name in best.items() if name},
+        {node: tuple(times) for node, times in considered.items()},
+        worth,
     )
 
 
-def fastest_of(times: Sequence[AlgorithmTime]) -> AlgorithmTime:
-    """Return the fastest algorithm that beats the default by the factor WORTH; else the default, which is the first."""
+def worth_on(core: CoreModel) -> float:
+    """Return the largest share of the default algorithm's time at which another is taken on a core.
+
+    A gain that is no larger than the error of the core's model is none.
+    """
+    return min(WORTH, 1 - model_error(core.core).fraction)
+
+
+def fastest_of(times: Sequence[AlgorithmTime], worth: float = WORTH) -> AlgorithmTime:
+    """Return the fastest algorithm that beats the default by the factor worth; else the default, which is the first."""
     default, *others = times
-    worth_it = (time for time in others if time.mean_ms < WORTH * default.mean_ms)
+    worth_it = (time for time in others if time.mean_ms < worth * default.mean_ms)
     return min(worth_it, key=lambda time: time.mean_ms, default=default)
 
 
@@ -127,7 +141,7 @@ def node_times(
     candidates = lower_candidates(graph, packing_for(board.target, board.machines.values()), max_error)
     every = {node.output: candidates.algorithms.get(node.output, ()) for node in candidates.storage.graph.nodes}
     predicted = predict_algorithms(replace(candidates, algorithms=every), board, progress, workers)
-    return {node: fastest_of(times).mean_ms for node, times in predicted.considered.items()}
+    return {node: fastest_of(times, predicted.worth).mean_ms for node, times in predicted.considered.items()}
 
 
 @dataclass(frozen=True)

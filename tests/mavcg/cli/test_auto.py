@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from mavcg.cost.model_error import model_error
 from mavcg.objects.inspection import inspect_library
 from mavcg.profiles.load import load_core
 from mavcg.program.auto_report import show_auto
@@ -19,7 +20,6 @@ from mavcg.program.auto_rounds import AutoResult, DroppedVersion, Round, Version
 from mavcg.program.measurements import load_measurements
 from mavcg.program.perf_runs import this_machine
 from mavcg.program.version_choice import Gain
-from mavcg.program.version_model import model_error
 from mavcg.toolchain.target import host_target
 
 PAGE = Path(__file__).parents[3] / "docs/auto.md"

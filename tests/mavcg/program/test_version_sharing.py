@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from mavcg.assembly.tuning import modelled_rate
+from mavcg.cost.model_error import model_error
 from mavcg.profiles.load import load_core
 from mavcg.program.version_choice import FunctionChoice, Gain, ModelVerdict, VersionChoice
-from mavcg.program.version_model import model_error
 from mavcg.program.version_sharing import share_nearly_equal
 from mavcg.program.version_values import CompiledVersion
 

@@ -12,7 +12,7 @@ latter: measured, else predicted.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.choose.algorithms.choice import Alternative, Problem
@@ -21,7 +21,7 @@ from mavcg.choose.algorithms.costs.node_costs import LibraryConvolution, NodeCos
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost, CostProvider
 from mavcg.choose.algorithms.library import engine_primitives, primitive_of
 from mavcg.choose.algorithms.network import NetworkNode
-from mavcg.choose.predict.algorithms import WORTH, AlgorithmTime
+from mavcg.choose.predict.algorithms import PredictedAlgorithms
 from mavcg.graph import Graph
 from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.specs.primitive import Layout, Primitive, Scenario
@@ -93,19 +93,18 @@ def conversions_in_network(known: CostProvider, modelled: CostProvider, safety_f
     return _InNetwork(known, modelled, safety_factors.modelled)
 
 
-def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[AlgorithmTime]]) -> dict[str, dict[str, float]]:
+def predicted_costs(graph: Graph, predicted: PredictedAlgorithms) -> dict[str, dict[str, float]]:
     """Return the ms by which the engine chooses, by the output of a convolution and the primitive.
 
-    considered: from predict.algorithms. The cost of all but the default includes the factor by which they have to be
-    faster.
+    The cost of all but the default includes the factor by which they have to be faster.
     """
     producers = graph.producers()
     return {
         tensor: {
-            primitive_of(producers[tensor], graph, time.name): time.mean_ms / (WORTH if time.name else 1.0)
+            primitive_of(producers[tensor], graph, time.name): time.mean_ms / (predicted.worth if time.name else 1.0)
             for time in times
         }
-        for tensor, times in considered.items()
+        for tensor, times in predicted.considered.items()
         if producers[tensor].op in ("conv2d", "qconv2d")
     }
 

@@ -7,9 +7,17 @@ import pytest
 
 from mavcg.choose.lowering.lower import LoweredGraph, lower_candidates
 from mavcg.choose.lowering.step_list import plan_lowered
-from mavcg.choose.predict.algorithms import AlgorithmTime, PredictedAlgorithms, fastest_of, predict_algorithms
+from mavcg.choose.predict.algorithms import (
+    WORTH,
+    AlgorithmTime,
+    PredictedAlgorithms,
+    fastest_of,
+    predict_algorithms,
+    worth_on,
+)
 from mavcg.choose.predict.program_work import step_works
-from mavcg.cost.board_model import board_model
+from mavcg.cost.board_model import board_model, core_model
+from mavcg.cost.model_error import model_error
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster
@@ -89,6 +97,19 @@ def test_an_algorithm_has_to_be_worth_it() -> None:
     assert fastest_of([own]) is own
     assert fastest_of([own, slow]) is own
     assert fastest_of([own, slow, fast]) is fast
+
+
+def test_a_gain_within_the_error_of_the_cores_model_is_none() -> None:
+    a73, a76 = (
+        core_model(Board("b", "", "aarch64-linux-gnu.2.17", (Cluster(name, (0,)),)), 0)
+        for name in ("cortex-a73", "cortex-a76")
+    )
+    assert worth_on(a76) == WORTH  # which is less than its model's error leaves
+    assert a73.core is not None and worth_on(a73) == 1 - model_error(a73.core).fraction < WORTH
+
+    own, other = AlgorithmTime("", 1.0, 1.0, 9), AlgorithmTime("a", 0.88, 0.88, 16)
+    assert fastest_of([own, other], worth_on(a76)) is other
+    assert fastest_of([own, other], worth_on(a73)) is own
 
 
 def test_an_algorithm_is_judged_by_one_core_and_by_all() -> None:

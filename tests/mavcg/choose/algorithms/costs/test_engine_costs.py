@@ -86,7 +86,7 @@ def predictions(graph: Graph) -> PredictedAlgorithms:
 def test_nothing_of_the_engines_costs_less_than_the_optimum(graph: Graph, predictions: PredictedAlgorithms) -> None:
     selection = selected(graph, predictions)
     problem, producers = selection.problem, graph.producers()
-    predicted = predicted_costs(graph, predictions.considered)
+    predicted = predicted_costs(graph, predictions)
     numbers = {}
     for name, some in problem.alternatives.items():
         node = problem.network.nodes[name]
@@ -174,7 +174,7 @@ def costs_of(
         plain(graph, measured, turns),
         graph,
         LibraryModel(one, one),
-        predicted_costs(graph, predictions.considered),
+        predicted_costs(graph, predictions),
         safety_factors,
     )
     return {alternative.name: alternative.cost.ms for alternative in problem.alternatives["one"]}
