@@ -151,6 +151,7 @@ UNITS: Mapping[str, Unit] = {
             "engine_turns.c",
             "pipeline_stages.c",
             "pipeline.c",
+            "service_accelerators.c",
             "service.c",
             "application_service.c",
             "application.c",

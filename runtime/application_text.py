@@ -211,6 +211,13 @@ int @EXPORTED@_stage_threads(void *application, uint32_t network, uint32_t stage
 int @EXPORTED@_serve(void *application, mavcg_service *service);
 int @EXPORTED@_stop_service(void *application);
 
+/* As @EXPORTED@_serve, with networks that an accelerator computes in segments: their numbers follow those of the
+ * library's networks. Their parts on this processor are jobs' sections, between which an accelerator computes while
+ * other jobs run; inputs and outputs of such a network belong to all of its jobs, of which up to `slots` are under way
+ * at a time. Jobs that are under way when the service is stopped run to their ends. */
+int @EXPORTED@_serve_accelerated(void *application, mavcg_service *service, const mavcg_accelerated *accelerated,
+    uint32_t accelerated_count);
+
 static inline int @NAME@_create_application(const mavcg_options *options, @NAME@_application **application) {
     void *created;
     int status = @EXPORTED@_create(options, application ? &created : (void **)0);
@@ -220,6 +227,10 @@ static inline int @NAME@_create_application(const mavcg_options *options, @NAME@
 static inline void @NAME@_destroy_application(@NAME@_application *application) { @EXPORTED@_destroy(application); }
 static inline int @NAME@_serve_application(@NAME@_application *application, mavcg_service *service) {
     return @EXPORTED@_serve(application, service);
+}
+static inline int @NAME@_serve_accelerated(@NAME@_application *application, mavcg_service *service,
+    const mavcg_accelerated *accelerated, uint32_t accelerated_count) {
+    return @EXPORTED@_serve_accelerated(application, service, accelerated, accelerated_count);
 }
 static inline int @NAME@_stop_service(@NAME@_application *application) { return @EXPORTED@_stop_service(application); }
 @CONTEXTS@@PIPELINES@

@@ -160,12 +160,17 @@ static int stage_threads_of_network(void *application, uint32_t network, uint32_
     return threads ? (int)threads : MAVCG_ERROR_NULL;
 }
 
-static int serve_networks(void *of, mavcg_service *service) {
+static int serve_accelerated_networks(void *of, mavcg_service *service, const mavcg_accelerated *accelerated,
+                                      uint32_t accelerated_count) {
     struct application *application = of;
     if (!application) return MAVCG_ERROR_NULL;
     const struct served_application served = {network_table, placed_networks, application->contexts, NETWORKS,
                                               &application->service};
-    return serve_application(&served, service);
+    return serve_application(&served, service, accelerated, accelerated_count);
+}
+
+static int serve_networks(void *application, mavcg_service *service) {
+    return serve_accelerated_networks(application, service, NULL, 0);
 }
 
 static int stop_service_of_networks(void *application) {
@@ -191,6 +196,7 @@ static const mavcg_app_table application_table = {
     .stage_threads = stage_threads_of_network,
     .serve = serve_networks,
     .stop_service = stop_service_of_networks,
+    .serve_accelerated = serve_accelerated_networks,
 };
 
 /* Export under an alias, as engine_api.c does for the functions of a model. */
@@ -208,6 +214,7 @@ EXPORT_APPLICATION(cancel_frames, cancel_frames_of_network);
 EXPORT_APPLICATION(stage_threads, stage_threads_of_network);
 EXPORT_APPLICATION(serve, serve_networks);
 EXPORT_APPLICATION(stop_service, stop_service_of_networks);
+EXPORT_APPLICATION(serve_accelerated, serve_accelerated_networks);
 
 /* Entry point for programs that load the library of any application. */
 __attribute__((visibility("default"))) const mavcg_app_table *mavcg_app_api(void) { return &application_table; }

@@ -1,6 +1,6 @@
 /* Declarations of an application's library: several networks in one memory block. */
 #ifndef MAVCG_APP_API
-#define MAVCG_APP_API 3
+#define MAVCG_APP_API 4
 
 #include <stdint.h>
 
@@ -32,7 +32,8 @@ typedef struct mavcg_app_network {
 
 /* The status of a job beside those of enum mavcg_status. */
 enum mavcg_job_status {
-    MAVCG_SKIPPED = 4 /* the job had not begun at its deadline, and was not run */
+    MAVCG_SKIPPED = 4,            /* the job had not begun at its deadline, and was not run */
+    MAVCG_ERROR_ACCELERATOR = -11 /* the accelerator stopped or did not answer; its host side has a text */
 };
 
 /* The jobs of a network: one is released in each period. Jobs of a network run in order. */
@@ -70,6 +71,23 @@ typedef struct mavcg_service {
     uint64_t job_count; /* receives the number of jobs that ended or were skipped */
 } mavcg_service;
 
+/* A network that is served beside those of a library, and that an accelerator computes in segments: part 0 runs on this
+ * processor before the first segment, part n after segment n. mavcg_accel_service.h makes one of a program of `mavcg
+ * accel build`. An accelerator computes a segment at a time to its end, that of the largest priority first. */
+typedef struct mavcg_accelerated {
+    void *data;
+    uint32_t accelerator; /* networks with the same number share an accelerator */
+    uint32_t parts;       /* one more than segments, 2 or more */
+    uint32_t slots;       /* jobs that may be under way at a time, each in a slot of its own; 1 or more */
+    uint32_t reserved;
+    /* Run a part of the job in a slot on this processor; part 0 reads the inputs, the last one writes the outputs.
+     * segment_ns: how long the accelerator then computes the next segment; not read after the last part. left_out_ns:
+     * of this call's time, what the service's clock leaves out, as for a simulation in place of a device. Returns
+     * MAVCG_OK or a status, which ends the job. */
+    int (*run_part)(void *data, uint32_t slot, uint32_t part, const void *const *inputs, void *const *outputs,
+                    uint64_t *segment_ns, uint64_t *left_out_ns);
+} mavcg_accelerated;
+
 /* The functions and tables of an application's library, for programs that load any such library: its exported function
  * mavcg_app_api() returns this table. */
 typedef struct mavcg_app_table {
@@ -92,6 +110,9 @@ typedef struct mavcg_app_table {
     /* MAVCG_APP_API 3 and later */
     int (*serve)(void *application, mavcg_service *service);
     int (*stop_service)(void *application);
+    /* MAVCG_APP_API 4 and later */
+    int (*serve_accelerated)(void *application, mavcg_service *service, const mavcg_accelerated *accelerated,
+                             uint32_t accelerated_count);
 } mavcg_app_table;
 
 #ifdef __cplusplus

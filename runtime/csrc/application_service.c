@@ -57,27 +57,32 @@ static bool preempts_in_its_memory(const struct served_application *application,
     for (uint32_t i = 0; i < service->count; i++)
         for (uint32_t j = 0; j < service->count; j++) {
             const mavcg_periodic *below = &service->networks[i], *above = &service->networks[j];
+            if (below->network >= application->count || above->network >= application->count) continue;
             if (!below->preemptible || above->priority <= below->priority) continue;
             if (application->placed[below->network].conflicts_with >> above->network & 1) return true;
         }
     return false;
 }
 
-MAVCG_PRIVATE int serve_application(const struct served_application *application, mavcg_service *service) {
-    int status = check_service(service, application->count);
+MAVCG_PRIVATE int serve_application(const struct served_application *application, mavcg_service *service,
+                                    const mavcg_accelerated *accelerated, uint32_t accelerated_count) {
+    const struct service_networks networks = {application->count, accelerated_count, accelerated};
+    int status = check_service(service, &networks);
     if (!status && preempts_in_its_memory(application, service)) status = MAVCG_ERROR_OPTION;
     if (status) return status;
     struct service_state *states = calloc(service->count, sizeof *states);
-    if (!states) return MAVCG_ERROR_MEMORY;
+    struct accelerated_job *slots = calloc(accelerated_slots(service, &networks) + 1, sizeof *slots);
     uint32_t idle = 0;
-    if (!__atomic_compare_exchange_n(application->state, &idle, SERVING, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        free(states);
-        return MAVCG_BUSY;
+    if (!states || !slots) status = MAVCG_ERROR_MEMORY;
+    else if (!__atomic_compare_exchange_n(application->state, &idle, SERVING, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        status = MAVCG_BUSY;
+    else {
+        struct service_data data = {application, service};
+        const struct service_host host = {&data, clock_now, clock_sleep, is_stopping, run_network};
+        status = run_service(service, &networks, &host, states, slots);
+        __atomic_store_n(application->state, 0, __ATOMIC_RELEASE);
     }
-    struct service_data data = {application, service};
-    const struct service_host host = {&data, clock_now, clock_sleep, is_stopping, run_network};
-    status = run_service(service, &host, states);
-    __atomic_store_n(application->state, 0, __ATOMIC_RELEASE);
+    free(slots);
     free(states);
     return status;
 }

@@ -21,9 +21,27 @@ struct service_host {
     int (*run)(void *data, uint32_t index, struct service_run *run);
 };
 
-/* A network's jobs: the next one that is not begun. */
+enum accelerated_state {
+    NO_JOB,   /* a free slot */
+    WAITING,  /* since since_ns, for the accelerator */
+    COMPUTED, /* by the accelerator, until end_ns */
+    READY     /* since since_ns, for the next part */
+};
+
+/* A job under way of a network with segments on an accelerator; times since the service began. */
+struct accelerated_job {
+    mavcg_job job;
+    enum accelerated_state state;
+    uint32_t part; /* the next */
+    uint64_t segment_ns, since_ns, end_ns;
+};
+
+/* A network's jobs: the next one that is not begun, and those under way on an accelerator. */
 struct service_state {
-    uint64_t number, release_ns; /* since the service began */
+    uint64_t number, release_ns;          /* since the service began */
+    const mavcg_accelerated *accelerated; /* NULL: a network of the library */
+    struct accelerated_job *slots;        /* [accelerated->slots] */
+    uint64_t free_ns;                     /* when its accelerator ended its last segment */
 };
 
 struct service_run {
@@ -34,17 +52,40 @@ struct service_run {
     const mavcg_periodic *active; /* the network whose job is running; NULL: none */
     mavcg_job *job;               /* its job */
     bool stopped;                 /* by on_job */
+    uint64_t left_out_ns;         /* of the host's clock since then */
     struct service_state *states; /* [service->count] */
 };
 
-/* Check a service for an application of `networks` networks. Returns a status. */
-MAVCG_PRIVATE int check_service(const mavcg_service *service, uint32_t networks);
+/* The networks of a service: those of an application, numbered from 0, and then those with segments on accelerators. */
+struct service_networks {
+    uint32_t count;
+    uint32_t accelerated_count;
+    const mavcg_accelerated *accelerated; /* [accelerated_count] */
+};
 
-/* Run all jobs that are released within service->duration_ns. states: memory for service->count of them. Returns the
- * first status of a job that was neither run to its end nor skipped, or MAVCG_OK. */
-MAVCG_PRIVATE int run_service(mavcg_service *service, const struct service_host *host, struct service_state *states);
+/* Check a service for these networks. Returns a status. */
+MAVCG_PRIVATE int check_service(const mavcg_service *service, const struct service_networks *networks);
+
+/* Return the jobs that may be under way on accelerators at a time, of a service that was checked. */
+MAVCG_PRIVATE uint64_t accelerated_slots(const mavcg_service *service, const struct service_networks *networks);
+
+/* Run all jobs that are released within service->duration_ns. states, slots: memory for service->count and
+ * accelerated_slots of them. Returns the first status of a job that was neither run to its end nor skipped, or
+ * MAVCG_OK. */
+MAVCG_PRIVATE int run_service(mavcg_service *service, const struct service_networks *networks,
+                              const struct service_host *host, struct service_state *states,
+                              struct accelerated_job *slots);
 
 /* Run the jobs that are more urgent than the running one. */
 MAVCG_PRIVATE void service_boundary(struct service_run *run);
+
+/* Let the accelerators begin and end segments up to this time: each takes the most urgent job that waits. */
+MAVCG_PRIVATE void move_accelerators(struct service_run *run, uint64_t now);
+
+/* Return when the next segment ends; UINT64_MAX: none is computed. */
+MAVCG_PRIVATE uint64_t next_segment_end(const struct service_run *run);
+
+/* Return a network's oldest job in a state; NULL: none is. */
+MAVCG_PRIVATE struct accelerated_job *job_in_state(const struct service_state *state, enum accelerated_state which);
 
 #endif

@@ -2,6 +2,7 @@
 
 import random
 import subprocess
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -20,7 +21,8 @@ Sections = list[tuple[str, int, int, int]]
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("order") / "order"
     flags = ["-O1", "-Wall", "-Werror", "-std=gnu11", f"-I{SOURCES}"]
-    run_zig("cc", [*flags, str(HERE / "order_driver.c"), str(SOURCES / "service.c"), "-o", str(program)], "compiling")
+    files = [str(HERE / "order_driver.c"), *(str(SOURCES / name) for name in ("service.c", "service_accelerators.c"))]
+    run_zig("cc", [*flags, *files, "-o", str(program)], "compiling")
     return program
 
 
@@ -39,16 +41,48 @@ def random_service(generator: random.Random) -> tuple[list[PeriodicTask], int]:
     return tasks, generator.randint(100, 2000)
 
 
+def on_accelerators(task: PeriodicTask, generator: random.Random) -> PeriodicTask:
+    """Return the task with every second section as a segment on one of two accelerators."""
+    sections = (task.stages[0].sections * 3)[: generator.choice((3, 5))]
+    where = ("cpu", f"npu {generator.randint(0, 1)}")
+    return replace(task, stages=tuple(TaskStage(where[n % 2], (ns,)) for n, ns in enumerate(sections)))
+
+
 def simulated(tasks: list[PeriodicTask], duration: int) -> Sections:
-    """Return (task, job, begin, end) of slices and, with -1, of skipped jobs."""
-    sections = {task.name: task.stages[0].sections for task in tasks}
+    """Return (task, job, begin, end) of slices on the processor and, with -1, of skipped jobs."""
+    sections = {task.name: [stage.sections for stage in task.stages] for task in tasks}
 
     def durations(name: str, job: int, stage: int) -> list[int]:
-        return [ns + job * 7 % 4 for ns in sections[name]]
+        return [ns + job * 7 % 4 for ns in sections[name][stage]]
 
     schedule = simulate(tasks, duration, durations=durations)
-    rows = [(each.task, each.job, each.begin_ns + START, each.end_ns + START) for each in schedule.slices]
+    cpu = [each for each in schedule.slices if each.processor == "cpu"]
+    rows = [(each.task, each.job, each.begin_ns + START, each.end_ns + START) for each in cpu]
     return rows + sorted((job.task, job.number, -1, -1) for job in schedule.jobs if job.end_ns is None)
+
+
+def written(task: PeriodicTask, preemptible: bool) -> str:
+    """Return the driver's line of a task."""
+    accelerator = task.stages[1].processor.removeprefix("npu ") if len(task.stages) > 1 else -1
+    sections = [ns for stage in task.stages for ns in stage.sections]
+    numbers = (task.period_ns, task.deadline_ns, task.priority, int(preemptible), accelerator, len(sections), *sections)
+    return " ".join(map(str, numbers))
+
+
+def compare(driver: Path, services: list[tuple[list[PeriodicTask], int]], lines: list[str]) -> tuple[int, int]:
+    """Compare the driver's schedules with the simulator's; return those with preempted and with skipped jobs."""
+    ended = subprocess.run([driver], input="\n".join(lines), capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 0, ended.stderr
+    texts = [list(group) for dot, group in groupby(ended.stdout.splitlines(), lambda line: line == ".") if not dot]
+    preempted = skipped = 0
+    assert len(texts) == len(services)
+    for (tasks, duration), text in zip(services, texts, strict=True):
+        expected = simulated(tasks, duration)
+        assert printed("\n".join(text)) == expected
+        ran = [row for row in expected if row[2] >= 0]
+        preempted += len(ran) > len({row[:2] for row in ran})
+        skipped += len(ran) < len(expected)
+    return preempted, skipped
 
 
 def printed(text: str) -> Sections:
@@ -75,21 +109,22 @@ def test_a_service_runs_in_the_order_of_the_simulator(driver: Path) -> None:
         own = []
         for task, one in zip(tasks, whole, strict=True):
             sections = task.stages[0].sections[:1] if one else task.stages[0].sections
-            own.append(
-                PeriodicTask(task.name, task.period_ns, task.deadline_ns, task.priority, (TaskStage("cpu", sections),))
-            )
-            times = " ".join(map(str, sections))
-            lines.append(f"{task.period_ns} {task.deadline_ns} {task.priority} {int(not one)} {len(sections)} {times}")
+            own.append(replace(task, stages=(TaskStage("cpu", sections),)))
+            lines.append(written(own[-1], not one))
         services.append((own, duration))
-    ended = subprocess.run([driver], input="\n".join(lines), capture_output=True, text=True, timeout=100)
-    assert ended.returncode == 0, ended.stderr
-    texts = [list(group) for dot, group in groupby(ended.stdout.splitlines(), lambda line: line == ".") if not dot]
-    preempted = skipped = 0
-    assert len(texts) == len(services)
-    for (tasks, duration), text in zip(services, texts, strict=True):
-        expected = simulated(tasks, duration)
-        assert printed("\n".join(text)) == expected
-        ran = [row for row in expected if row[2] >= 0]
-        preempted += len(ran) > len({row[:2] for row in ran})
-        skipped += len(ran) < len(expected)
+    preempted, skipped = compare(driver, services, lines)
     assert preempted > 300 and skipped > 100
+
+
+def test_accelerators_take_segments_in_the_order_of_the_simulator(driver: Path) -> None:
+    """500 random services of networks with segments on two accelerators beside networks of the library."""
+    generator = random.Random(11)
+    services, lines, both = [], [], 0
+    for _ in range(500):
+        tasks, duration = random_service(generator)
+        own = [on_accelerators(task, generator) if generator.random() < 0.7 else task for task in tasks]
+        lines += [f"{len(own)} {duration}", *(written(task, True) for task in own)]
+        services.append((own, duration))
+        both += len({stage.processor for task in own for stage in task.stages}) > 1 and len(own) > 1
+    preempted, skipped = compare(driver, services, lines)
+    assert both > 200 and preempted > 100 and skipped > 50
