@@ -9,6 +9,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.runtime.declared import ffi
 from mavcg.runtime.library_tables import (
+    ACCELERATED_API,
     SERVICE_API,
     application_table,
     check_status,
@@ -18,7 +19,7 @@ from mavcg.runtime.library_tables import (
 )
 from mavcg.runtime.loading import Model, context_options, load, thread_count
 from mavcg.runtime.pipeline import Pipeline
-from mavcg.runtime.service import PeriodicNetwork, ServedJob, serve_networks
+from mavcg.runtime.service import AcceleratedNetwork, PeriodicNetwork, ServedJob, serve_networks
 
 StagePlaces = Mapping[str, Sequence[Collection[int]]]
 
@@ -86,20 +87,23 @@ class LoadedApplication:
             self._pipelines[number] = Pipeline(model, self._table, self._application, number, stages)
         return self._pipelines[number]
 
-    def serve(self, networks: Sequence[PeriodicNetwork], seconds: float) -> tuple[ServedJob, ...]:
+    def serve(
+        self, networks: Sequence[PeriodicNetwork], seconds: float, accelerated: Sequence[AcceleratedNetwork] = ()
+    ) -> tuple[ServedJob, ...]:
         """Run networks as periodic jobs under fixed priorities, and return the jobs in the order of their ends.
 
         Between two steps of a preemptible network, more urgent jobs run before it continues; a job that has not begun
-        at its deadline is skipped. seconds: jobs that are released within them are run. Raises: MavcgError as
-        Model.run, for a library of an earlier mavcg, for equal priorities, and for networks of which one may preempt
-        another that shares its memory.
+        at its deadline is skipped. seconds: jobs that are released within them are run. accelerated: networks beside
+        those of the library, whose segments accelerators compute while others run. Raises: MavcgError as Model.run, for
+        a library of an earlier mavcg, for equal priorities, for networks of which one may preempt another that shares
+        its memory, and for a device that stops.
         """
         for own in networks:
             self[own.name]
-        if self._table.api < SERVICE_API:
+        if self._table.api < (ACCELERATED_API if accelerated else SERVICE_API):
             raise MavcgError(f"{self.path}: was built by an earlier mavcg, without services; build it again")
         return serve_networks(
-            self.path, self._table, self._application, self._models, networks, max(1, round(seconds * 1e9))
+            self.path, self._table, self._application, self._models, networks, accelerated, max(1, round(seconds * 1e9))
         )
 
     def close(self) -> None:

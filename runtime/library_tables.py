@@ -26,7 +26,8 @@ API: int = ffi.integer_const("MAVCG_MODEL_API")
 STATES_API, DIMENSIONS_API, COUNTED_API, STEPS_API = 2, 3, 4, 5
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
-FIRST_APP_API, SERVICE_API = 2, 3  # the first versions of MAVCG_APP_API that can be used, and with services
+# The first versions of MAVCG_APP_API that can be used, with services, and with networks on accelerators.
+FIRST_APP_API, SERVICE_API, ACCELERATED_API = 2, 3, 4
 DTYPE_OF_CODE = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
 _CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
 

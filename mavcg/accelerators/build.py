@@ -104,6 +104,8 @@ def build_program(request: ProgramRequest, progress: Progress) -> BuiltProgram:
     with stages.stage("simulate"):
         progress("simulation")
         simulated = simulate(program)
+        timed = zip(program.segments, simulated.segments, strict=True)
+        program = replace(program, segments=tuple(replace(segment, cycles=cycles) for segment, cycles in timed))
     return BuiltProgram(program, graph, groups, chosen.embeddings, chosen.tiles, simulated, calibration, stages.seconds)
 
 

@@ -22,6 +22,7 @@ from mavcg.apps.service.periodic_keys import (
     periodic_networks,
     processor_of,
 )
+from mavcg.apps.service.program_entry import AcceleratedEntry, program_entry
 from mavcg.errors import MavcgError
 from mavcg.files.decode import Document, read_text, toml_document
 from mavcg.files.file_types import value_text
@@ -52,10 +53,12 @@ _SCHEDULE = '"a, [b, c] x 8", one string for each partition'
 
 @dataclass(frozen=True)
 class _Network:
-    """A [[network]] as it is written; its fields are those of NetworkEntry."""
+    """A [[network]] as it is written; its fields are those of its entry."""
 
     name: Annotated[str, Meta(min_length=1, description="a name")]
-    file: Annotated[str, Meta(min_length=1, description="a path")]
+    file: Annotated[str, Meta(min_length=1, description="a path")] | None = None
+    program: Annotated[str, Meta(min_length=1, description="a path")] | None = None
+    accelerator: Annotated[str, Meta(min_length=1, description="a name")] | None = None
     shapes: Mapping[str, _Shape] = field(default_factory=dict)
     throughput: Frames | None = None
     precision: str = "fp32"
@@ -124,7 +127,7 @@ class ApplicationFile:
 
     memory: M^c, limit in bytes of weights and buffers, or None. weights_resident: limit in bytes of weights that are in
     memory at a time, or None. parallel: sets of names of networks or partitions.
-    networks: in execution order.
+    networks: in execution order. programs: networks beside those of the library.
     """
 
     path: Path
@@ -132,10 +135,11 @@ class ApplicationFile:
     parallel: tuple[tuple[str, ...], ...]
     networks: tuple[NetworkEntry, ...]
     weights_resident: int | None = None
+    programs: tuple[AcceleratedEntry, ...] = ()
 
     @property
     def periods(self) -> tuple[Periodic, ...]:
-        """Return the periods of all networks, in order, or () if they have none."""
+        """Return the periods of all networks of the library, in order, or () if they have none."""
         return tuple(entry.periodic for entry in self.networks if entry.periodic is not None)
 
 
@@ -174,28 +178,42 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
         None if text is None else _bytes(document, key, text)
         for key, text in (("memory", file.memory), ("weights_resident", file.weights_resident))
     )
-    networks = tuple(_network(document, locations, number, entry) for number, entry in enumerate(file.network))
-    networks = tuple(replace(entry, shapes=GivenShapes(entry.shapes, ignore_declared_shapes)) for entry in networks)
-    names = [entry.name for entry in networks]
+    names = [entry.name for entry in file.network]
     for number, name in enumerate(names):
         if names.index(name) != number:
             wrong = f"{value_text(name)} is there already"
             raise document.fault(f"network[{number}].name", wrong, "give each network its own name")
     written = [WrittenPeriod(n.period_ms, n.deadline_ms, n.priority, n.preemptible) for n in file.network]
-    if periods := periodic_networks(written, document.fault):
-        networks = tuple(replace(entry, periodic=own) for entry, own in zip(networks, periods, strict=True))
+    periods = periodic_networks(written, document.fault) or (None,) * len(written)
+    networks, programs = list[NetworkEntry](), list[AcceleratedEntry]()
+    for number, (own, periodic) in enumerate(zip(file.network, periods, strict=True)):
+        if own.program is not None:
+            programs.append(program_entry(document, path.parent, number, own, periodic))
+            continue
+        entry = _network(document, locations, number, own)
+        shapes = GivenShapes(entry.shapes, ignore_declared_shapes)
+        networks.append(replace(entry, shapes=shapes, periodic=periodic))
+    names = [entry.name for entry in networks]
+    if not networks:
+        raise document.fault(
+            "network", "all have programs", "add one with a file; `mavcg accel run` runs a program alone"
+        )
     order = names if file.order is None else list(file.order)
     if sorted(order) != sorted(names):
         wrong = f"{value_text(order)} does not name each network once"
         raise document.fault("order", wrong, f"the networks are {', '.join(names)}")
-    networks = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
-    return ApplicationFile(path, memory, file.parallel, networks, resident)
+    ordered = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
+    return ApplicationFile(path, memory, file.parallel, ordered, resident, tuple(programs))
 
 
 def _network(document: Document, locations: _KeyLocations, number: int, entry: _Network) -> NetworkEntry:
     def fault(key: str, wrong: str, remedy: str) -> MavcgError:
         return document.fault(f"network[{number}].{key}", wrong, remedy)
 
+    if entry.file is None:
+        raise fault("file", "missing", "name an .onnx, .tflite or .prototxt file, or give a program")
+    if entry.accelerator is not None:
+        raise fault("accelerator", "is there without a program", "give the program that it computes, or leave it out")
     file = locations.path.parent / entry.file
     if not os.path.isfile(file):  # a name that is too long is no file, too
         raise fault("file", f"{value_text(entry.file)} does not exist", "name an .onnx, .tflite or .prototxt file")

@@ -13,6 +13,7 @@ from mavcg.apps.library_buffers import memory_json
 from mavcg.apps.library_documents import conversion_json, paging_json, stored_weights_json
 from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
 from mavcg.apps.service.periods_note import periodic_json
+from mavcg.apps.service.program_entry import programs_json
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
 from mavcg.choose.lowering.pack_weights import packed_pool
@@ -90,7 +91,7 @@ def build_application(
             own, needs = folder / f"network-{number}", kernels.needs
             last.append(engine_task(network.program, needs, kernels.core_set, request.target, own, options))
         engines = run_tasks(last, request.workers, progress)
-        note = _note(file, library, kernels)
+        note = _note(file, library, kernels, request.output)
         notes = [note, *({"made_with": made_with(entry.file, application=True)} for entry in file.networks)]
         note_objects = [folder / f"note-{number}.o" for number in range(len(notes))]
         for document, path in zip(notes, note_objects, strict=True):
@@ -111,7 +112,7 @@ def build_application(
     )
 
 
-def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> dict[str, Any]:
+def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode, output: Path) -> dict[str, Any]:
     application = library.application
     code = kernels.code_bytes()
     notes = []
@@ -142,6 +143,7 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
         "weights_resident": paging_json(library.paging),
         "separate_arena_bytes": sum(network.program.arena_bytes for network in application.networks),
         "networks": notes,
+        **({"programs": programs_json(file.programs, output)} if file.programs else {}),
     }
 
 

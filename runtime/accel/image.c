@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MOST_SECTIONS = 64, MOST_VALUES = 1 << 16, MOST_SEGMENTS = 1 << 12 };
+static const uint64_t MOST_CYCLES = 1ull << 40, NS_OF_KHZ = 1000000;
 
 /* What a program's file has of ELF, 64-bit and little-endian: macOS and bare systems have no elf.h. */
 struct file_header {
@@ -242,6 +243,21 @@ static bool read_host_table(struct image *image, struct reader *reader) {
     return take_segments(image, reader) && reader->at == reader->size;
 }
 
+/* Read the simulated times of the segments, which a file need not have: the frequency in kHz, and cycles. */
+static bool read_timing(struct image *image) {
+    struct section timing;
+    uint64_t khz, cycles;
+    if (!find_section(image, ".timing", &timing)) return true;
+    if (timing.type != CONTENTS || timing.size != (image->segment_count + 1u) * sizeof cycles) return false;
+    memcpy(&khz, image->file + timing.offset, sizeof khz);
+    for (uint32_t i = 0; i < image->segment_count; i++) {
+        memcpy(&cycles, image->file + timing.offset + (i + 1u) * sizeof cycles, sizeof cycles);
+        if (!khz || khz > MOST_CYCLES || cycles > MOST_CYCLES) return false;
+        image->segments[i].simulated_ns = (cycles * NS_OF_KHZ + khz - 1) / khz;
+    }
+    return true;
+}
+
 int read_image(const char *path, struct image *image, char *message) {
     memset(image, 0, sizeof *image);
     int status = read_file(path, image, message);
@@ -260,6 +276,7 @@ int read_image(const char *path, struct image *image, char *message) {
     struct reader reader = {image->file + table.offset, table.size, 0, false};
     if (!read_host_table(image, &reader))
         return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: its section .host is damaged, or of another version", path);
+    if (!read_timing(image)) return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: its section .timing is damaged", path);
     return MAVCG_ACCEL_OK;
 }
 

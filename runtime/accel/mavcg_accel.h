@@ -105,6 +105,12 @@ int mavcg_accel_output_count(const mavcg_accel_program *program);
 const mavcg_accel_tensor *mavcg_accel_input(const mavcg_accel_program *program, int index);
 const mavcg_accel_tensor *mavcg_accel_output(const mavcg_accel_program *program, int index);
 
+/* Return the number of segments, each a job of the device. */
+int mavcg_accel_segment_count(const mavcg_accel_program *program);
+/* Return the time that the device takes for a segment of one image, in ns, by the simulated cycles that `mavcg accel
+ * build` wrote into the file and the target's frequency; 0: not known, or there is no such segment. */
+uint64_t mavcg_accel_segment_ns(const mavcg_accel_program *program, int segment);
+
 /* Create a context: a features segment on one core (0 to cores - 1), with all buffers of a run. threads: number for the
  * CPU parts; 0: their libraries choose. */
 int mavcg_accel_create(mavcg_accel_program *program, uint32_t core, int threads, mavcg_accel_context **context);

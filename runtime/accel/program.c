@@ -94,6 +94,15 @@ int mavcg_accel_output_count(const mavcg_accel_program *program) {
     return program ? (int)program->image.output_count : 0;
 }
 
+int mavcg_accel_segment_count(const mavcg_accel_program *program) {
+    return program ? (int)program->image.segment_count : 0;
+}
+
+uint64_t mavcg_accel_segment_ns(const mavcg_accel_program *program, int segment) {
+    if (!program || segment < 0 || (uint32_t)segment >= program->image.segment_count) return 0;
+    return program->image.segments[segment].simulated_ns;
+}
+
 const mavcg_accel_tensor *mavcg_accel_input(const mavcg_accel_program *program, int index) {
     if (!program || index < 0 || (uint32_t)index >= program->image.inputs.count) return NULL;
     return &program->image.values[program->image.inputs.indices[index]].tensor;

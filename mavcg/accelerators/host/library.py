@@ -6,15 +6,18 @@ from typing import Any
 
 import mavcg.runtime
 from mavcg.accelerators.isa.c_forms import c_header
+from mavcg.files.store import own_code_folder
+from mavcg.files.whole_file import write_whole
 from mavcg.runtime.declare import declarations
-from mavcg.toolchain.helper_library import HelperSources, load_helper
+from mavcg.toolchain.helper_library import HelperSources, compiled_helper, load_helper
 
 SOURCES = Path(mavcg.runtime.__file__).parent / "accel"
-ENGINE_API = SOURCES.parent / "csrc" / "engine_api.h"  # the table of a model library
+# The tables of a model library and of an application's.
+TABLES = tuple(SOURCES.parent / "csrc" / name for name in ("engine_api.h", "application_api.h"))
 MESSAGE_BYTES = 256
 # Headers of the interface.
 _HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h", "mavcg_accel_core.h", "mavcg_accel_driver.h")
-_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{ENGINE_API.parent}")
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{TABLES[0].parent}")
 
 
 def write_host_sources(folder: Path) -> list[Path]:
@@ -22,7 +25,7 @@ def write_host_sources(folder: Path) -> list[Path]:
 
     Raises: OSError.
     """
-    texts = {file.name: file.read_text(encoding="utf-8") for file in (*sorted(SOURCES.glob("*.[ch]")), ENGINE_API)}
+    texts = {file.name: file.read_text(encoding="utf-8") for file in (*sorted(SOURCES.glob("*.[ch]")), *TABLES)}
     texts["forms.h"] = c_header()
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -43,6 +46,15 @@ def host_ffi() -> Any:
 @cache
 def host_library() -> Any:
     """Return the loaded C library, compiled for this machine at its first use. Raises: ToolError."""
-    files = (*sorted(SOURCES.glob("*.[ch]")), ENGINE_API)
-    made = {"forms.h": c_header()}
-    return load_helper(HelperSources("accel", files, _FLAGS, "the accelerator's host side", made), host_ffi().dlopen)
+    return load_helper(_helper_sources(), host_ffi().dlopen)
+
+
+def write_host_library(path: Path) -> None:
+    """Write the C library for this machine as a file. Raises: ToolError; MavcgError for a bad path."""
+    with own_code_folder() as folder:
+        write_whole(path, compiled_helper(folder, _helper_sources()).read_bytes(), "--library")
+
+
+def _helper_sources() -> HelperSources:
+    files = (*sorted(SOURCES.glob("*.[ch]")), *TABLES)
+    return HelperSources("accel", files, _FLAGS, "the accelerator's host side", {"forms.h": c_header()})

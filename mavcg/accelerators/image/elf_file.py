@@ -1,9 +1,9 @@
 """Write and read accelerator programs as ELF files: 64-bit, little-endian, static, with sections for other tools.
 
 .text: code. .parameters: weights. .features: size of the features segment, without contents. .lines: the origin of each
-instruction. .network: the description, as JSON. .host: what the host side in C needs of it. .cpu: files of the CPU
-parts, one on a line. Symbols: start of each node's code. The same program gives the same bytes. Source: System V ABI,
-"Object Files"; TIS ELF 1.2.
+instruction. .network: the description, as JSON. .host: what the host side in C needs of it. .timing: the frequency in
+kHz, and the simulated cycles of each segment, in 64 bits each. .cpu: files of the CPU parts, one on a line. Symbols:
+start of each node's code. The same program gives the same bytes. Source: System V ABI, "Object Files"; TIS ELF 1.2.
 """
 
 import json
@@ -67,7 +67,8 @@ def elf_bytes(program: AccelProgram) -> bytes:
         _Section(".network", _PROGBITS, network, 0),
         _Section(".cpu", _PROGBITS, _cpu_lines(program), 0),
         _Section(".host", _PROGBITS, host_table(program), 0),
-        _Section(".symtab", _SYMTAB, symbols, 0, link=9, info=1, entry=struct.calcsize(_SYMBOL)),
+        _Section(".timing", _PROGBITS, _timing(program), 0),
+        _Section(".symtab", _SYMTAB, symbols, 0, link=10, info=1, entry=struct.calcsize(_SYMBOL)),
         _Section(".strtab", _STRTAB, strings, 0),
     ]
     names = bytearray(b"\0")
@@ -125,6 +126,11 @@ def elf_bytes(program: AccelProgram) -> bytes:
     )
     table = b"".join(struct.pack(_SECTION, *header) for header in headers)
     return head + b"".join(struct.pack(_SEGMENT, *segment) for segment in segments) + bytes(body) + table
+
+
+def _timing(program: AccelProgram) -> bytes:
+    words = (round(program.target.frequency_mhz * 1000), *(segment.cycles for segment in program.segments))
+    return struct.pack(f"<{len(words)}Q", *words)
 
 
 def _cpu_lines(program: AccelProgram) -> bytes:

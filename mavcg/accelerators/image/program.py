@@ -70,13 +70,14 @@ class AccelSegment:
 
     nodes: names of the nodes that it computes. inputs: tensors that the host writes into the features segment before
     it. outputs: tensors that the host reads from there after it. operations: operations of its convolutions for one
-    image.
+    image. cycles: simulated cycles of one image; 0 before the simulation.
     """
 
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     operations: Annotated[int, Meta(ge=0, le=1 << 60, description="a count")]
+    cycles: Annotated[int, Meta(ge=0, le=1 << 60, description="a count")] = 0
 
 
 @dataclass(frozen=True)

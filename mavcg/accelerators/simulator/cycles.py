@@ -47,6 +47,7 @@ class SimulatedTime:
 
     busy: cycles in which each unit executed. stalls: idle cycles of units with work left, and cycles lost inside of
     instructions, by cause. ddr_bytes: DDR traffic, including code. spans: all instructions, in the order of their ends.
+    segments: cycles of each segment; () for a part of one.
     """
 
     cycles: int
@@ -54,6 +55,7 @@ class SimulatedTime:
     stalls: dict[str, int]
     ddr_bytes: int
     spans: tuple[Span, ...]
+    segments: tuple[int, ...] = ()
 
 
 @dataclass
@@ -84,8 +86,8 @@ def _in_sequence(times: Sequence[SimulatedTime], firsts: Sequence[int]) -> Simul
             stalls[cause] = stalls.get(cause, 0) + cycles
         spans += [Span(span.unit, span.index + first, span.start + start, span.end + start) for span in time.spans]
         start += time.cycles
-    ddr_bytes = sum(time.ddr_bytes for time in times)
-    return SimulatedTime(start, busy, dict(sorted(stalls.items())), ddr_bytes, tuple(spans))
+    ddr_bytes, own = sum(time.ddr_bytes for time in times), tuple(time.cycles for time in times)
+    return SimulatedTime(start, busy, dict(sorted(stalls.items())), ddr_bytes, tuple(spans), own)
 
 
 class _Simulation:

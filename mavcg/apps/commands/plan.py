@@ -87,6 +87,7 @@ def run_plan(options: AppPlanOptions) -> None:
     from mavcg.apps.search import GeneticLimits
     from mavcg.apps.service.measured import built_tasks
     from mavcg.apps.service.modelled import MARGIN, modelled_tasks
+    from mavcg.apps.service.program_entry import check_without_programs
     from mavcg.apps.service.service_report import service_json, show_service
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hardware.board import HOST
@@ -104,6 +105,7 @@ def run_plan(options: AppPlanOptions) -> None:
         if picture is not None:
             check_plot(picture, option)
     described = read_application_file(options.file, options.ignore_declared_shapes)
+    check_without_programs(described.programs, options.file)
     if options.measure:
         check_measurable(described)
     request, _ = make_model_request(

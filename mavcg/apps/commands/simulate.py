@@ -72,6 +72,7 @@ def run_simulate(options: AppSimulateOptions) -> None:
     """
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.service.gantt import draw_gantt
+    from mavcg.apps.service.program_entry import check_without_programs
     from mavcg.apps.service.service_report import schedule_json, service_json, show_schedule, show_service
     from mavcg.apps.service.simulator import simulate as simulate_jobs
     from mavcg.drawing.svg_plots import check_plot
@@ -81,6 +82,7 @@ def run_simulate(options: AppSimulateOptions) -> None:
     if not 0 <= options.margin <= 1000:
         raise MavcgError(f"--margin {options.margin:g}: is not a percentage from 0 to 1000")
     described = read_application_file(options.file, options.ignore_declared_shapes)
+    check_without_programs(described.programs, options.file)
     if not described.periods:
         raise MavcgError(f"{options.file}: no network has a period; give each [[network]] period_ms")
     releases = sum(options.seconds * 1e9 / own.period_ns for own in described.periods)

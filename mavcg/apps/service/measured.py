@@ -17,7 +17,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.model.model_request import ModelRequest
 from mavcg.runtime.application import LoadedApplication, load_application
 from mavcg.runtime.random_inputs import random_inputs
-from mavcg.runtime.service import PeriodicNetwork, ServedJob
+from mavcg.runtime.service import AcceleratedNetwork, PeriodicNetwork, ServedJob
 from mavcg.runtime.timed_runs import time_runs
 
 CPU = "cpu"  # the processor that all networks of a library share
@@ -35,11 +35,14 @@ class MeasuredTimes:
 
 
 def measure_times(
-    application: LoadedApplication, priorities: Mapping[str, int], seconds: float
+    application: LoadedApplication,
+    priorities: Mapping[str, int],
+    seconds: float,
+    accelerated: Sequence[AcceleratedNetwork] = (),
 ) -> dict[str, MeasuredTimes]:
     """Run the networks for some seconds, in turns so that each finds the others' data in the caches, and time them.
 
-    Nothing is preempted meanwhile, and half of the time or more is idle.
+    Nothing is preempted meanwhile, and half of the time or more is idle. accelerated: programs that run, too.
     """
     inputs = {name: random_inputs(application[name], 0) for name in priorities}
     alone_ms = sum(min(time_runs(lambda n=n, a=a: application[n].run(*a), 1, 3, 0).ms) for n, a in inputs.items())  # type: ignore[misc]
@@ -50,6 +53,7 @@ def measure_times(
             for name, priority in priorities.items()
         ],
         seconds,
+        accelerated,
     )
     notice = _notice_ns(jobs)
     return {
@@ -67,10 +71,10 @@ def measure_times(
 def _notice_ns(jobs: Sequence[ServedJob]) -> int:
     """Return the longest time from a release to the begin of its job while no other job ran, in ns."""
     longest, free = 0, 0
-    for job in jobs:
+    for job in sorted(jobs, key=lambda each: each.begin_ns):
         if free <= job.release_ns:
             longest = max(longest, job.begin_ns - job.release_ns)
-        free = job.end_ns
+        free = max(free, job.end_ns)  # jobs on an accelerator end after others that began later
     return longest
 
 
@@ -153,30 +157,46 @@ def own_times_ns(jobs: Sequence[ServedJob]) -> dict[tuple[str, int], int]:
     return times
 
 
+def counted_jobs(task: PeriodicTask, jobs: Sequence[ServedJob]) -> dict[str, Any]:
+    """Return how many of a task's jobs were kept, late and skipped in a run, and their responses in ms."""
+    own = [job for job in jobs if job.network == task.name]
+    ran = [job.end_ns - job.release_ns for job in own if not job.skipped]
+    late = sum(response > task.deadline_ns for response in ran)
+    return {
+        "name": task.name,
+        "jobs": len(own),
+        "kept": len(ran) - late,
+        "late": late,
+        "skipped": len(own) - len(ran),
+        "worst_response_ms": max(ran, default=0) / 1e6,
+        "median_response_ms": statistics.median(ran) / 1e6 if ran else 0.0,
+    }
+
+
 def served_json(
     tasks: Sequence[PeriodicTask], jobs: Sequence[ServedJob], times: Mapping[str, MeasuredTimes]
 ) -> list[dict[str, Any]]:
     """Return what a run showed of each network: jobs kept, late and skipped, and responses in ms.
 
-    tasks: by which the networks were admitted. worst_run_ms: of the jobs, without those that preempted them.
-    beyond_times: number of jobs that took longer than the tasks have it, so that the bounds need not hold.
+    tasks: by which the networks were admitted; of the library. worst_run_ms: of the jobs, without those that preempted
+    them. beyond_times: number of jobs that took longer than the tasks have it, so that the bounds need not hold. Beside
+    networks on accelerators, whose parts are not known one by one, both are of jobs that nothing preempted.
     """
-    rows, run_ns = [], own_times_ns(jobs)
+    names = {task.name for task in tasks}
+    whole = [job for job in jobs if job.network in names]
+    beside = len(whole) < len(jobs)
+    rows, run_ns = [], own_times_ns(whole)
     for task in tasks:
-        own = [job for job in jobs if job.network == task.name]
-        ran = [job.end_ns - job.release_ns for job in own if not job.skipped]
-        runs = [run_ns[(job.network, job.number)] for job in own if not job.skipped]
-        late = sum(response > task.deadline_ns for response in ran)
+        runs = [
+            run_ns[(job.network, job.number)]
+            for job in whole
+            if job.network == task.name and not job.skipped and not (beside and job.preemptions)
+        ]
+        own = [job for job in whole if job.network == task.name]
         measured = times[task.name]
         rows.append(
             {
-                "name": task.name,
-                "jobs": len(own),
-                "kept": len(ran) - late,
-                "late": late,
-                "skipped": len(own) - len(ran),
-                "worst_response_ms": max(ran, default=0) / 1e6,
-                "median_response_ms": statistics.median(ran) / 1e6 if ran else 0.0,
+                **counted_jobs(task, jobs),
                 "worst_run_ms": max(runs, default=0) / 1e6,
                 "beyond_times": sum(own_ns > task.total_ns for own_ns in runs),
                 "preemptions": sum(job.preemptions for job in own),

@@ -19,7 +19,8 @@ def periodic_json(periodic: Periodic) -> dict[str, Any]:
     }
 
 
-def _of_json(own: Mapping[str, Any]) -> Periodic:
+def periodic_of_json(own: Mapping[str, Any]) -> Periodic:
+    """Return the period of periodic_json."""
     return Periodic(
         round(float(own["period_ms"]) * 1e6),
         round(float(own["deadline_ms"]) * 1e6),
@@ -34,7 +35,7 @@ def library_periods(library: Path) -> dict[str, Periodic]:
         described = application_of(library)
         networks = [] if described is None else described["networks"]
         if networks and all("periodic" in network for network in networks):
-            return {str(network["model"]): _of_json(network["periodic"]) for network in networks}
+            return {str(network["model"]): periodic_of_json(network["periodic"]) for network in networks}
     raise MavcgError(
         f"{library}: has no networks with periods; give each [[network]] of app.toml period_ms, and build it by mavcg "
         "app build"

@@ -189,3 +189,48 @@ def test_no_networks(tmp_path: Path) -> None:
             read(tmp_path, text)
     with pytest.raises(MavcgError, match="cannot be read"):
         read_application_file(tmp_path / "none.toml")
+
+
+PROGRAM = """[[network]]
+name = "a"
+file = "a.onnx"
+period_ms = 20
+
+[[network]]
+name = "b"
+program = "b.elf"
+accelerator = "npu"
+period_ms = 10
+deadline_ms = 25
+"""
+
+
+def test_a_network_with_a_program_is_beside_the_librarys(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"")
+    (tmp_path / "b.elf").write_bytes(b"")
+    (tmp_path / "app.toml").write_text(PROGRAM)
+    file = read_application_file(tmp_path / "app.toml")
+    (own,) = file.programs
+    assert [entry.name for entry in file.networks] == ["a"] and len(file.periods) == 1
+    assert (own.name, own.program, own.accelerator, own.slots) == ("b", tmp_path / "b.elf", "npu", 3)
+    assert own.periodic.priority == 1 and file.networks[0].periodic.priority == 2  # the shorter deadline first
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ('"b.elf"', '"c.elf"', 'line 8: network[1].program: "c.elf" does not exist; make it by `mavcg accel build`'),
+        ("deadline_ms = 25", "throughput = 5", "line 11: network[1].throughput: is there with a program; of a program"),
+        ("deadline_ms = 25", 'file = "a.onnx"', "line 11: network[1].file: is there with a program"),
+        ("deadline_ms = 25", "preemptible = true", "line 11: network[1].preemptible: is there with a program"),
+        ('file = "a.onnx"', 'accelerator = "npu"', "line 1: network[0].file: missing; name an .onnx"),
+        ('file = "a.onnx"', 'file = "a.onnx"\naccelerator = "n"', "network[0].accelerator: is there without a program"),
+        ('file = "a.onnx"', 'program = "b.elf"', "network: all have programs; add one with a file"),
+        ("period_ms = 20\n", "", "network[0].period_ms: missing, and other networks have one"),
+    ],
+)
+def test_bad_programs_are_named(tmp_path: Path, old: str, new: str, wrong: str) -> None:
+    (tmp_path / "b.elf").write_bytes(b"")
+    with pytest.raises(MavcgError) as raised:
+        read(tmp_path, PROGRAM.replace(old, new, 1))
+    assert wrong in str(raised.value)
