@@ -30,6 +30,7 @@ from bench.differential import arm
 from bench.differential.libraries import build_by_rows, build_plainly, host_cores, same_bits
 from bench.differential.memory import run_guarded
 from bench.differential.part import Array
+from bench.differential.truth import DYNAMIC
 from bench.isolated import Died, each
 from mavcg.errors import MavcgError, ToolError
 
@@ -74,7 +75,10 @@ def judged(chains: Sequence[Chain], kind: str, folder: Path) -> list[Judged]:
             results[number] = Judged(found)
         else:
             ready.append(_Ready(number, chain, shapes, opinions))
-    results |= _built(ready, kind, folder) if ready else {}
+    # A network with dynamic quantization has other bits of sigmoid and tanh throughout (passes/graph/activations.py).
+    for is_dynamic in (False, True):
+        alike = [one for one in ready if (DYNAMIC in one.chain.operators) == is_dynamic]
+        results |= _built(alike, kind, folder) if alike else {}
     return [results[number] for number in range(len(chains))]
 
 

@@ -153,10 +153,11 @@ def _smaller(x: Array) -> Iterator[Array]:
                 yield np.take(x, np.arange(smaller), axis)
     if x.dtype.kind == "f" and x.size:
         with np.errstate(all="ignore"):
-            plain = (np.rint(x), np.ones_like(x), np.where(np.isfinite(x), 1, x).astype(x.dtype))
+            # No number becomes 0: a scale of 0 is a fault of another kind.
+            plain = (np.where(np.rint(x) == 0, x, np.rint(x)), np.ones_like(x), np.where(np.isfinite(x), 1, x))
         for value in plain:
             if not np.array_equal(value, x, equal_nan=True):
-                yield value
+                yield np.asarray(value, x.dtype)
 
 
 def _with_length(chain: Chain, length: int, smaller: int) -> Chain:

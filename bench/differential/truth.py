@@ -64,6 +64,9 @@ SCALES: Mapping[str, Callable[[Array], Array]] = {
     "QuickGelu": np.abs,
     "Softplus": lambda x: np.minimum(1.0, np.exp(np.minimum(x, 0.0)) * 2),
 }
+# With this operator in the graph, results of these have onnxruntime's bits, whose error is absolute
+# (docs/operators.md).
+DYNAMIC, QUOTIENTS = "DynamicQuantizeLinear", frozenset({"Sigmoid", "Tanh", "FusedConv"})
 # Above it a square overflows in the type, and sums of some numbers do: what comes of that depends on the order.
 LARGE = {"float16": 100.0, "float32": 1e18, "float64": 1e150}
 
@@ -176,6 +179,7 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | Non
 
     values = {constant.name: numpy_helper.to_array(constant) for constant in part.constants} | dict(part.inputs)
     values[""] = np.zeros(0)
+    quotients = QUOTIENTS if any(node.op_type == DYNAMIC for node in part.nodes) else frozenset()
     for node in part.nodes:
         given = [values[name] for name in node.input]
         if types:
@@ -209,7 +213,8 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | Non
                     value = with_errors(value, types[name], units, errors) if units else value
                     if node.op_type in FLUSHED and types[name] == np.float32:
                         value = flushed(value, errors)
-                    scale = _absolute_scale(node.op_type, given[0], value.shape)
+                    is_quotient = node.op_type in quotients and types[name] == np.float32
+                    scale = 1.0 if is_quotient else _absolute_scale(node.op_type, given[0], value.shape)
                     if scale is not None:
                         step = units * _eps(types[name]) * scale
                         value = value + np.where(np.isfinite(step), step, 0) * errors.directions(value.shape)

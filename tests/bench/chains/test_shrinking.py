@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("ai_edge_litert")
 
 from bench.chains import results  # noqa: E402
-from bench.chains.chain import Chain, from_json  # noqa: E402
+from bench.chains.chain import ONNX, Chain, Node, from_json  # noqa: E402
 from bench.chains.random_chain import BATCH, random_chain  # noqa: E402
 from bench.chains.shrinking import shrunk  # noqa: E402
 from bench.chains.verdict import Verdict, opinions_of, shape_verdict, verdict  # noqa: E402
@@ -85,3 +86,18 @@ def test_a_chain_without_a_smaller_fault_stays() -> None:
     same, _ = shrunk(chain, Verdict("different"), lambda chains: [Verdict("same")] * len(chains), runtime_values, 60)
 
     assert same == chain
+
+
+def test_a_scale_stays_an_array_that_is_not_zero() -> None:
+    scale = np.array(0.02, np.float32)
+    node = Node("QuantizeLinear", ("g_x", "g_s"), ("g_y",))
+    chain = Chain(ONNX, "g_", 17, (node,), {"g_s": scale}, {"g_x": np.ones(3, np.float32)}, ("g_y",))
+    tried = list[np.ndarray[Any, Any]]()
+
+    def judge(chains: Sequence[Chain]) -> list[Verdict]:
+        tried.extend(one.constants[name] for one in chains for name in one.constants)
+        return [Verdict("different")] * len(chains)
+
+    shrunk(chain, Verdict("different"), judge, lambda _: {}, 5.0)
+
+    assert tried and all(isinstance(x, np.ndarray) and x.dtype == np.float32 and x > 0 for x in tried)

@@ -141,6 +141,16 @@ def test_the_reference_of_a_window_with_nan_is_nan() -> None:
     np.testing.assert_array_equal(truth.value, [[[np.nan, np.nan, 4, 5]]])
 
 
+def test_a_sigmoid_beside_dynamic_quantization_has_an_absolute_error() -> None:
+    """onnxruntime's rational function gives 0 here, as mavcg does in networks with DynamicQuantizeLinear."""
+    x = np.array([-19, 2], np.float32)
+    (alone,) = _bounded(_part("Sigmoid", x=x))
+    part = _part("Sigmoid", x=x)
+    part.outputs += part.add("DynamicQuantizeLinear", part.outputs[0], outputs=3)
+    beside, *_ = _bounded(part)
+    assert alone.bound[0] < 0.1 * alone.value[0] < alone.value[0] < beside.bound[0] < 40 * EPS
+
+
 def test_any_place_is_right_in_a_window_with_nan() -> None:
     x = np.array([[[1, np.nan, 3, 2, 5, 4]]], np.float32)
     part = _part(x=x)
