@@ -1,5 +1,13 @@
-"""Kernel that quantises activations to 8 bits in blocks, each with a scale and the sum of its numbers."""
+"""Kernel that quantises activations to 8 bits in blocks, each with a scale and the sum of its numbers.
 
+On x86 a line's blocks are quantised TOGETHER at a time, whose largest magnitudes, factors and sums then share vectors:
+a reduction and a division for each block would take more instructions than the numbers themselves. The few blocks whose
+factor is infinite or denormal are quantised one by one, as those are that are left at a line's end.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -31,6 +39,10 @@ from mavcg.specs.kernel import F32_BYTES, Machine
 Value: TypeAlias = ir.Value
 LANES = PAIR_TERMS  # of vectors on most cores: a divisor of every block
 WIDE_LANES = 16  # of registers of 64 bytes, where they divide a block and numbers do not lie in pairs
+TOGETHER = 8  # blocks of a group, a power of two
+MOST_GROUPED = 64  # terms of a block of a group, which is emitted without loops
+# Bits of the magnitudes whose factor, 127 over one, is finite and not denormal: 2 ** -120 and infinity.
+LEAST_BITS, INFINITE_BITS = 7 << 23, 255 << 23
 STEP = 32  # terms that are quantised without a loop, where they divide a block
 
 
@@ -56,23 +68,126 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
         line_numbers = address(b, numbers, scale_index(b, b.sub(line_number, half), of_line))
         line_numbers = address(b, line_numbers, scale_index(b, half, PAIR_TERMS))
 
-        def block(number: Value, used: int) -> None:
-            """Emit a block, of which the line has `used` terms."""
+        def places(number: Value) -> tuple[Value, Value]:
+            """Return the addresses of a block's terms and of its numbers."""
             terms = address(b, line, scale_index(b, number, spec.block * spec.x.step * F32_BYTES), "terms")
-            to = address(b, line_numbers, scale_index(b, number, of_block), "block_numbers")
-            scale, total = _quantize(b, spec, lanes, terms, to, used)
+            return terms, address(b, line_numbers, scale_index(b, number, of_block), "block_numbers")
+
+        def store_ends(number: Value, scale: Value, total: Value) -> None:
             end = address(b, line_ends, scale_index(b, number, spec.x.count * END_BYTES))
             b.store(scale, end, align=4)
             b.store(b.mul(total, const(spec.factor, I32)), address(b, end, spec.x.count * F32_BYTES), align=4)
 
+        def block(number: Value, used: int) -> None:
+            """Emit a block, of which the line has `used` terms."""
+            store_ends(number, *_quantize(b, spec, lanes, *places(number), used))
+
+        def group(first: Value) -> None:
+            """Emit TOGETHER blocks."""
+            numbers = [b.add(first, const(i)) for i in range(TOGETHER)]
+            several = _BlockGroup(b, lanes, spec.block, [places(number) for number in numbers])
+            largest = several.largest()
+            with b.if_else(several.has_normal_factors(largest), likely=True) as (normal, other):
+                with normal:
+                    scales, totals = several.quantize(largest)
+                    for i, number in enumerate(numbers):
+                        lane = const(i, I32)
+                        store_ends(number, b.extract_element(scales, lane), b.extract_element(totals, lane))
+                with other:
+                    repeat(b, first, b.add(first, const(TOGETHER)), lambda number: block(number, spec.block), "single")
+
         first = scale_index(b, piece, spec.row_blocks)
         end = minimum(b, b.add(first, const(spec.row_blocks)), const(whole))
+        if blocked and spec.x.step == 1 and spec.block % lanes == 0 and spec.block <= MOST_GROUPED:
+            groups_end = b.sub(end, b.urem(b.sub(end, first), const(TOGETHER)), name="groups_end")
+            repeat(b, first, groups_end, group, "group", TOGETHER)
+            first = groups_end
         repeat(b, first, end, lambda number: block(number, spec.block), "block")
         if rest:
             with b.if_then(b.icmp_signed("==", piece, const(spec.pieces - 1))):
                 block(const(whole), rest)
 
     return finish_rows(b, row)
+
+
+@dataclass(frozen=True)
+class _BlockGroup:
+    """Emitter of TOGETHER whole blocks. lanes: of vectors of terms. places: addresses of (terms, numbers) of each."""
+
+    b: ir.IRBuilder
+    lanes: int
+    block: int
+    places: Sequence[tuple[Value, Value]]
+
+    def largest(self) -> Value:
+        """Return the largest magnitude of each block as bits, <TOGETHER x i32>."""
+        i32s = vector(I32, self.lanes)
+
+        def larger(x: Value, y: Value) -> Value:
+            return call_intrinsic(self.b, f"llvm.umax.v{x.type.count}i32", x.type, x, y)
+
+        def magnitudes(number: int) -> Value:
+            parts = [self.b.and_(self.b.bitcast(x, i32s), self._splat(i32s, 0x7FFFFFFF)) for x in self._terms(number)]
+            return reduce(larger, parts)
+
+        return self._by_block(magnitudes, larger)
+
+    def has_normal_factors(self, largest: Value) -> Value:
+        """Return whether each block is 0 or has a factor that is neither infinite nor denormal."""
+        b, typ = self.b, largest.type
+        above = b.sub(largest, self._splat(typ, LEAST_BITS))
+        within = b.icmp_unsigned("<", above, self._splat(typ, INFINITE_BITS - LEAST_BITS))
+        normal = b.or_(within, b.icmp_unsigned("==", largest, self._splat(typ, 0)))
+        return b.icmp_unsigned("==", b.bitcast(normal, ir.IntType(TOGETHER)), ir.Constant(ir.IntType(TOGETHER), -1))
+
+    def quantize(self, largest: Value) -> tuple[Value, Value]:
+        """Emit the stores of the numbers; return the blocks' scales and sums. Products are within -127 .. 127."""
+        b = self.b
+        magnitudes = b.bitcast(largest, vector(F32, TOGETHER))
+        top, zeros = self._splat(magnitudes.type, LARGEST), self._splat(magnitudes.type, 0.0)
+        factors = b.select(b.fcmp_ordered("==", magnitudes, zeros), zeros, b.fdiv(top, magnitudes))
+
+        def sums(number: int) -> Value:
+            factor, total = splat(b, b.extract_element(factors, const(number, I32)), self.lanes), None
+            for i, x in enumerate(self._terms(number)):
+                numbers = b.fptosi(intrinsic(b, "roundeven", [b.fmul(x, factor)]), vector(I32, self.lanes))
+                place = address(b, self.places[number][1], i * self.lanes)
+                b.store(b.trunc(numbers, vector(I8, self.lanes)), place, align=1)
+                total = numbers if total is None else b.add(total, numbers)
+            return total
+
+        return b.fdiv(magnitudes, top), self._by_block(sums, b.add)
+
+    def _terms(self, number: int) -> list[Value]:
+        """Return the vectors of a block's terms."""
+        places = [address(self.b, self.places[number][0], at * F32_BYTES) for at in range(0, self.block, self.lanes)]
+        return [load_lanes(self.b, place, F32, self.lanes, self.lanes, "x") for place in places]
+
+    def _by_block(self, of_block: Callable[[int], Value], combine: Callable[[Value, Value], Value]) -> Value:
+        """Return a lane for each block: all lanes of its vector, of_block(number), combined in any order.
+
+        Two vectors at a time become one, of which each block has half as many lanes.
+        """
+
+        def halves(x: Value, y: Value, width: int) -> Value:
+            starts = range(0, x.type.count * (1 + (y is not x)), width)
+            masks = [[at + i for at in starts for i in part] for part in (range(width // 2), range(width // 2, width))]
+            return combine(*(shuffle(self.b, x, y, mask) for mask in masks))
+
+        def of_blocks(first: int, count: int) -> Value:
+            if count == 1:
+                return of_block(first)
+            left, right = (of_blocks(first + at, count // 2) for at in (0, count // 2))
+            return halves(left, right, 2 * self.lanes // count)
+
+        result, width = of_blocks(0, TOGETHER), self.lanes // TOGETHER
+        while width > 1:
+            result, width = halves(result, result, width), width // 2
+        return result
+
+    @staticmethod
+    def _splat(typ: ir.VectorType, value: float) -> ir.Constant:
+        return ir.Constant(typ, [value] * typ.count)
 
 
 def _quantize(

@@ -25,8 +25,8 @@ from mavcg.specs.serialize import spec_format
 
 PAIR_TERMS = 8  # neighbouring terms of a line, beside which lie those of the other line of a pair
 ROW_TERMS = 1024  # activations that a row of work quantises
-# Of a quantised activation: 32 of them take some 75 instructions with AVX-512 and 90 with AVX2, scale and sum included;
-# other kernels count lanes of instructions.
+# Of a quantised activation: 32 of them, in a block by itself, take some 60 instructions with AVX-512 and 90 with AVX2,
+# scale and sum included; other kernels count lanes of instructions.
 TERM_WORK = 16
 DOT_LINES = 8  # of a register tile of dot products
 ENDING_CYCLES = 1.5  # of a conversion, a product of scales and an fma of a block's sum, two of which start in a cycle

@@ -158,6 +158,26 @@ def test_special_activations(assert_node: Any, special: float) -> None:
         assert np.isfinite(computed).all() == np.isfinite(special)
 
 
+@pytest.mark.parametrize("special", [0.0, -0.0, np.nan, -np.inf, 3e38, 8e-37, 7e-37, 3e-39, -1e-45])
+def test_blocks_of_a_group_are_quantised_as_each_by_itself(special: float) -> None:
+    """Blocks are in groups where vectors of 16 channels are, and not where lines lie in pairs."""
+    rng = np.random.default_rng(4)
+    inputs, attrs = inputs_of(rng, (3, 32 * 19 + 5, 16, 4, 32, True, False, True))
+    graph = graph_of(inputs, attrs)
+    x = inputs[0]
+    x[0, 70], x[1, 96:128], x[2, 600] = special, special, special
+    results = [
+        run_node_on(machine, graph.nodes[0], graph, {"x0": x}, parts=2, packing=Packing(lanes), optimised=False)[0]
+        for machine in machines_of_all_widths()
+        for lanes in (16, 8)
+        if lanes == 16 or machine.vector_bytes <= 32
+    ]
+    assert np.isfinite(results[0]).all() == (np.isfinite(special) and abs(special) < 1e38)
+    known = ~np.isnan(results[0])
+    for result in results[1:]:
+        assert (np.isnan(result) == ~known).all() and result[known].tobytes() == results[0][known].tobytes()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("core", ["a53", "a55", "a510", "x2"])
 def test_emulated_cores_compute_the_same(core: str, tmp_path: Path) -> None:
