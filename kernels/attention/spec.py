@@ -11,6 +11,7 @@ value, mask, count, scale=.., causal=..), of which mask and count may be absent.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
@@ -20,7 +21,8 @@ from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
 BLOCK_KEYS = 64  # a change changes the order of sums, and so the bits of results
-MOST_QUERIES = 32  # lanes of the widest group: two vectors of AVX-512
+HALF_QUERIES = 16  # lanes of a vector of AVX-512
+MOST_QUERIES = 2 * HALF_QUERIES  # of the widest group
 
 
 @spec_format("attention")
@@ -87,7 +89,10 @@ class Attention(KernelSpec):
 
     @property
     def shared_rows(self) -> int:
-        return max(1, MOST_QUERIES * self.heads[1] // self.heads[0])
+        # Whole vectors of the widest registers: else each chunk's last group has lanes without a query.
+        sharing = self.heads[0] // self.heads[1]
+        whole = HALF_QUERIES // gcd(HALF_QUERIES, sharing)
+        return -(-MOST_QUERIES // (whole * sharing)) * whole
 
     @property
     def work(self) -> int:

@@ -1,5 +1,6 @@
 """Attention against its definition in double precision; all vector lengths and ranges of rows have the same bytes."""
 
+from math import gcd
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from mavcg.graph import Graph, type_of
 from mavcg.graph.ops import infer, make_node
-from mavcg.specs.kernel import Machine, View
+from mavcg.kernels.registry import lower
+from mavcg.specs.kernel import Machine, Packing, View, dense_view
 from tests.conftest import NO_SHRINKING, examples
 from tests.kernels.conftest import AssertNode, host_machines, run_node_on
 from tests.kernels.emulated_steps import emulated_node, run_emulated
@@ -37,6 +39,20 @@ def parts(
 def test_of_some_keys(assert_node: AssertNode, keys: int) -> None:
     query, key, value = parts(1, 37, keys, (3, 3), (8, 12))
     assert_node("attention", (query, key, value, None, None), scale=0.35, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("sharing", [1, 2, 3, 4, 5, 7, 8, 12, 48])
+def test_chunks_have_whole_vectors_of_queries(sharing: int) -> None:
+    """A chunk's rows are a token's queries of a head of keys each; 16 queries are a vector of AVX-512."""
+    query, key, value = parts(1, 64, 64, (2 * sharing, 2), (8, 8))
+    inputs = {"q": query, "k": key, "v": value}
+    types = {name: type_of(array) for name, array in inputs.items()}
+    node = make_node("attention", tuple(inputs), ("y",), "tested", scale=1.0)
+    types["y"] = infer(node, types)[0]
+    graph = Graph("test", tuple(inputs), ("y",), (node,), types)
+    (step,) = lower(node, graph, {name: dense_view(typ) for name, typ in types.items()}, Packing(16))
+    queries = step.spec.shared_rows * sharing
+    assert queries % 16 == 0 and queries >= 32 > queries - 16 * max(1, sharing // gcd(sharing, 16))
 
 
 def test_of_other_sizes_in_a_batch(assert_node: AssertNode) -> None:
