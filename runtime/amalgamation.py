@@ -92,6 +92,7 @@ UNITS: Mapping[str, Unit] = {
             "engine_shape.c",
             "engine_counted.c",
             "engine_state.c",
+            "engine_state_rows.c",
             "engine_context.c",
             "engine_paging.c",
             "engine_run.c",

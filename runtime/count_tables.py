@@ -11,7 +11,7 @@ from itertools import chain
 from mavcg.errors import MavcgError
 from mavcg.graph.counts import Count, affine_of, bounds_of, extent_of, is_symbolic, lengths_in, text_of
 from mavcg.runtime.c_arrays import static_array
-from mavcg.specs.model_program import Program
+from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_string
 
 _FIXED = -1  # in place of the number of a count: the number of the longest lengths holds for every run
@@ -21,13 +21,17 @@ _MOST_COUNT = (1 << 31) - 1  # counts are words of 32 bits, and rows have 31
 def counts_of(program: Program) -> tuple[Count, ...]:
     """Return the counts that a run needs, each once, in the order of their numbers in the tables."""
     used = chain(
-        (axis for t in (*program.inputs, *program.outputs) for axis in t.axes if is_symbolic(axis)),
+        (axis for tensor in _tensors(program) for axis in tensor.axes if is_symbolic(axis)),
         (step.row_count for step in program.steps),
         (loop.trip_count for loop in program.loops),
         (operand.count for step in program.steps for operand in step.operands),
         (count for step in program.steps for operand in step.operands for _, count in operand.stride_counts),
     )
     return tuple(dict.fromkeys(count for count in used if count is not None))
+
+
+def _tensors(program: Program) -> tuple[ProgramTensor | ProgramState, ...]:
+    return (*program.inputs, *program.outputs, *program.states)
 
 
 def check_counts(program: Program) -> None:
@@ -38,7 +42,7 @@ def check_counts(program: Program) -> None:
     planned.
     """
     nothing = any(not dimension.least for dimension in program.dimensions)
-    for tensor in (*program.inputs, *program.outputs):
+    for tensor in _tensors(program):
         if tensor.axes and len(tensor.axes) != len(tensor.type.shape):
             raise MavcgError(f"tensor '{tensor.name}': {len(tensor.axes)} axes for {tensor.type}")
         for axis, planned in zip(tensor.axes, tensor.type.shape, strict=False):
@@ -84,6 +88,11 @@ def count_tables_text(program: Program, moving: Sequence[Count | None]) -> str:
     )
     of_steps = (_FIXED if step.row_count is None else number[step.row_count] for step in program.steps)
     of_loops = (_FIXED if loop.trip_count is None else number[loop.trip_count] for loop in program.loops)
+    tables: dict[str, Sequence[ProgramTensor | ProgramState]] = {
+        "inputs": program.inputs,
+        "outputs": program.outputs,
+        "states": program.states,
+    }
     of_strides = (_FIXED if count is None else number[count] for count in moving)
     return (
         static_array(
@@ -100,7 +109,7 @@ def count_tables_text(program: Program, moving: Sequence[Count | None]) -> str:
         + _numbers("moving_counts", of_strides)
         + "".join(
             _numbers(f"{which}_counts", (number.get(axis, _FIXED) for t in tensors for axis in t.axes or t.type.shape))
-            for which, tensors in (("inputs", program.inputs), ("outputs", program.outputs))
+            for which, tensors in tables.items()
         )
     )
 

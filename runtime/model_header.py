@@ -119,7 +119,8 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 def tensor_lists(program: Program) -> str:
     """Return the lines of a comment that lists inputs, outputs, and, where there are any, states and dimensions."""
-    states = _list("States, which stay in a context between runs", program.states) if program.states else ""
+    title = "States, which stay in a context between runs"
+    states = _list(title, program.states, program.dimensions) if program.states else ""
     bounded = "".join(
         f" * {comment(each.name)} is {bounds_words(*each.bounds)}, in each run anew.\n" for each in program.dimensions
     )
@@ -137,7 +138,7 @@ def _type_text(tensor: ProgramTensor | ProgramState, dimensions: Sequence[Dimens
     if isinstance(tensor, ProgramTensor) and tensor.counted_axis is not None:
         dims = ",".join(f"up to {n}" if i == tensor.counted_axis else str(n) for i, n in enumerate(tensor.type.shape))
         return f"{tensor.type.dtype}[{dims}], memory for {tensor.type.bytes} bytes"
-    axes = tensor.axes if isinstance(tensor, ProgramTensor) else ()
+    axes = tensor.axes
     if not axes:
         return f"{tensor.type}, {tensor.type.bytes} bytes"
     dims = ",".join(text_of(in_elements(axis, dimensions), comment).replace(" * ", "*") for axis in axes)
@@ -214,12 +215,12 @@ int @EXPORTED@_threads(const @NAME@_context *context);
  * then return MAVCG_ERROR_STATE until @NAME@_reset or @NAME@_state_restore. Without states these functions do nothing.
  * MAVCG_BUSY during a run of the context. */
 
-/* Set the states to their initial values. */
+/* Set the states to their initial values, also what the present lengths do not reach. */
 int @EXPORTED@_reset(@NAME@_context *context);
 
-/* Copy the states to a buffer of @NAME@_state_size() bytes, which another context, process or build of the same model
- * may restore. bytes: of the buffer (MAVCG_ERROR_SIZE). MAVCG_ERROR_STATE where they are undefined, and for a buffer
- * that no model with such states has saved. The buffer need not be aligned. */
+/* Copy the states, in their longest shapes, to a buffer of @NAME@_state_size() bytes, which another context, process or
+ * build of the same model may restore. bytes: of the buffer (MAVCG_ERROR_SIZE). MAVCG_ERROR_STATE where they are
+ * undefined, and for a buffer that no model with such states has saved. The buffer need not be aligned. */
 size_t @EXPORTED@_state_size(const @NAME@_context *context);
 int @EXPORTED@_state_save(@NAME@_context *context, void *buffer, size_t bytes);
 int @EXPORTED@_state_restore(@NAME@_context *context, const void *buffer, size_t bytes);

@@ -4,7 +4,7 @@ It is pure: values in, text out.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.graph import DTYPES
@@ -110,7 +110,7 @@ def tables_text(
             _tensors("inputs", program.inputs),
             _tensors("outputs", program.outputs),
             _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
-            static_array("const struct engine_state state_table[]", map(_state, program.states)),
+            static_array("const struct engine_state state_table[]", _states(program.states)),
             count_tables_text(program, moving_counts),
             _counted_tables(program),
             _steps(program),
@@ -153,6 +153,7 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
         "CONSTANTS_BYTES": program.constants_bytes,
         "STATE_BYTES": program.state_bytes,
         "SWAPPED_BYTES": program.swapped_bytes,
+        "MOVED_BYTES": program.moved_bytes,
         "SAVED_BYTES": SAVED_HEADER_BYTES + sum(state.type.bytes for state in program.states),
         "STATES_DIGEST": states_digest(program),
     }
@@ -193,10 +194,14 @@ def states_digest(program: Program) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
-def _state(state: ProgramState) -> str:
-    """Return a line of the engine's table of states."""
-    initial = -1 if state.initial is None else state.initial
-    return f"{{{state.offset}, {state.type.bytes}, {initial}, {int(state.in_place)}}},"
+def _states(states: Sequence[ProgramState]) -> Iterator[str]:
+    """Yield the lines of the engine's table of states."""
+    first = 0
+    for state in states:
+        initial = -1 if state.initial is None else state.initial
+        flags = f"{int(state.in_place)}, {int(state.moves)}, {state.shaped_axes}, {first}"
+        yield f"{{{state.offset}, {state.type.bytes}, {initial}, {flags}}},"
+        first += len(state.type.shape)
 
 
 def _functions(kernels: Sequence[str], versions: Mapping[str, Sequence[str]], core_set: CoreSet) -> str:

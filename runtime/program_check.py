@@ -51,7 +51,7 @@ def check_program(program: Program) -> None:
 
 def _in_base(operand: OperandAddress, program: Program, loops: Sequence[ProgramLoop]) -> bool:
     """Return True if an operand lies in its base in every iteration. loops: those around its step."""
-    states_end = program.state_bytes - program.swapped_bytes  # the second copies lie behind
+    states_end = program.state_bytes - program.swapped_bytes - program.moved_bytes  # the second copies lie behind
     ends = {
         "arena": program.arena_bytes,
         "constants": program.constants_bytes,

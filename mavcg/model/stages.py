@@ -203,17 +203,11 @@ def count_lengths_of(plan: Plan, context: PlanContext) -> Plan:
 Stage = Callable[[Plan, PlanContext], Plan]
 # Of one graph; its kernels and constants may then be shared with other graphs of the same library.
 CHOOSE: tuple[Stage, ...] = (optimise_graph, choose_precision, choose_and_lower)
-LAY_OUT: tuple[Stage, ...] = (
-    tile_kernels,
-    place_memory,
-    list_steps,
-    order_phases,
-    choose_threads,
-    place_states,
-)
+_ORDER: tuple[Stage, ...] = (tile_kernels, place_memory, list_steps, order_phases, choose_threads)
+LAY_OUT: tuple[Stage, ...] = (*_ORDER, place_states)
 STAGES = (*CHOOSE, choose_bands, *LAY_OUT)
 # Of a library of any length: no bands, whose rows would lie in another order than indices.
-LAY_OUT_LENGTHS: tuple[Stage, ...] = (*LAY_OUT, count_lengths_of)
+LAY_OUT_LENGTHS: tuple[Stage, ...] = (*_ORDER, count_lengths_of, place_states)
 ANY_LENGTH = (lower_for_lengths, *LAY_OUT_LENGTHS)
 
 

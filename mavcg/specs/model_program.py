@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mavcg.graph import TensorType
-from mavcg.graph.counts import Count, Dimension
+from mavcg.graph.counts import Count, Dimension, is_symbolic
 
 # The copies of a state that an operand may address: its only one, the one that the run reads, the one that it writes.
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2
@@ -168,7 +168,8 @@ class ProgramState:
     input, output: numbers of the graph's input that reads it, and of the output that is its next value. offset: of its
     only copy, or of the first of two, from the context's states, in bytes. in_place: a run reads and writes one copy;
     otherwise it writes a second one, Program.swapped_bytes after the first, and the two change places. initial: offset
-    of its first value in the constants, in bytes; None: zeros.
+    of its first value in the constants, in bytes; None: zeros. axes: as a ProgramTensor's; a run reads and writes the
+    state dense in these lengths, and what the longest ones have beside that lies behind it.
     """
 
     name: str
@@ -178,6 +179,17 @@ class ProgramState:
     offset: int
     in_place: bool
     initial: int | None = None
+    axes: tuple[Count, ...] = ()
+
+    @property
+    def shaped_axes(self) -> int:
+        """The number of axes up to the last one that follows from the lengths of a run."""
+        return max((i + 1 for i, axis in enumerate(self.axes) if is_symbolic(axis)), default=0)
+
+    @property
+    def moves(self) -> bool:
+        """True if an element's place depends on the lengths: of two layers' sequences, say, not of sequences alone."""
+        return self.type.bytes > 0 and any(length > 1 for length in self.type.shape[: max(self.shaped_axes - 1, 0)])
 
 
 @dataclass(frozen=True)
@@ -190,8 +202,9 @@ class Program:
     the order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline,
     which cover all steps in order; rings: the buffers between them. states: tensors that stay in a context between
     runs, those in place first; state_bytes: memory of all their copies. swapped_bytes: of one copy of those that have
-    two. dimensions: the bounded ones, of which each run has its own lengths. loops: of whole steps, in order; one that
-    is in another comes after it. counted: number of words of a context with lengths that a run decides.
+    two. moved_bytes: memory behind them, in which the largest state whose elements change places with the lengths is
+    ordered. dimensions: the bounded ones, of which each run has its own lengths. loops: of whole steps, in order; one
+    that is in another comes after it. counted: number of words of a context with lengths that a run decides.
     """
 
     name: str
@@ -209,6 +222,7 @@ class Program:
     states: tuple[ProgramState, ...] = ()
     state_bytes: int = 0
     swapped_bytes: int = 0
+    moved_bytes: int = 0
     dimensions: tuple[Dimension, ...] = ()
     loops: tuple[ProgramLoop, ...] = ()
     counted: int = 0

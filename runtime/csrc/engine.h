@@ -30,11 +30,13 @@ struct engine_operand {
 };
 
 /* A state in a context: `bytes` bytes at `offset`, and in a second copy SWAPPED_BYTES after it if it is not in place.
- * initial: offset of its first value in the constants; -1: zeros. */
+ * initial: offset of its first value in the constants; -1: zeros. shaped: its axes up to the last one that follows from
+ * bounded dimensions, 0: none does; states_counts has the numbers of their counts from first_count on. moves: the place
+ * of an element depends on the lengths (engine_state_rows.h). */
 struct engine_state {
     uint64_t offset, bytes;
     int64_t initial;
-    uint32_t in_place;
+    uint32_t in_place, moves, shaped, first_count;
 };
 
 /* Describes how a step, or its rows from first_row on, is run. step: index of its mavcg_step. Chunks are multiples of

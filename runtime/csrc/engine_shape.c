@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "engine_pool.h"
 #include "engine_process.h"
+#include "engine_state_rows.h"
 #include "internal.h"
 
 #if DIMENSIONS /* the model has bounded dimensions */
@@ -80,6 +81,7 @@ static void resize(mavcg_tensor *tensors, uint32_t count, const int32_t *numbers
 static bool change_counts(struct mavcg_context *context, const uint32_t *counts) {
     if (memcmp(counts, context->counts, COUNTS * sizeof *counts) == 0) return false;
     leave_steps(context);
+    move_states(context, counts);
     for (uint32_t i = 0; i < COUNTS; i++) __atomic_store_n(&context->counts[i], counts[i], __ATOMIC_RELAXED);
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "engine.h"
 #include "engine_process.h"
+#include "engine_state_rows.h"
 #include "internal.h"
 
 /* What precedes the values of saved states. model: STATES_DIGEST, so that another model's are refused. */
@@ -36,15 +37,24 @@ MAVCG_PRIVATE void end_states(struct mavcg_context *context, int status) {
     context->undefined = false;
 }
 
-static char *value_of(const struct mavcg_context *context, const struct engine_state *state) {
+MAVCG_PRIVATE char *value_of(const struct mavcg_context *context, const struct engine_state *state) {
     return states_of(context, state->in_place ? ONLY_COPY : READ_COPY) + state->offset;
 }
 
+MAVCG_PRIVATE char *second_of(const struct mavcg_context *context, const struct engine_state *state) {
+    return states_of(context, WRITTEN_COPY) + state->offset;
+}
+
+/* Give a state a value, dense in the longest lengths; NULL: zeros. */
+static void set_value(const struct mavcg_context *context, const struct engine_state *state, const char *value) {
+    if (value) pack_state(context, state, value);
+    else memset(value_of(context, state), 0, state->bytes);
+    if (state->shaped && !state->in_place) memcpy(second_of(context, state), value_of(context, state), state->bytes);
+}
+
 MAVCG_PRIVATE void set_initial_states(struct mavcg_context *context) {
-    for (const struct engine_state *state = state_table; state != end_of_states; state++) {
-        if (state->initial < 0) memset(value_of(context, state), 0, state->bytes);
-        else memcpy(value_of(context, state), MAVCG_CONSTANTS + state->initial, state->bytes);
-    }
+    for (const struct engine_state *state = state_table; state != end_of_states; state++)
+        set_value(context, state, state->initial < 0 ? NULL : MAVCG_CONSTANTS + state->initial);
     context->undefined = false;
 }
 
@@ -64,7 +74,7 @@ MAVCG_PRIVATE int save_states(struct mavcg_context *context, void *buffer, size_
     if (!status) {
         char *to = (char *)memcpy(buffer, &own_header, sizeof own_header) + sizeof own_header;
         for (const struct engine_state *state = state_table; state != end_of_states; to += state++->bytes)
-            memcpy(to, value_of(context, state), state->bytes);
+            unpack_state(context, state, to);
     }
     release_context(context);
     return status;
@@ -77,7 +87,7 @@ MAVCG_PRIVATE int restore_states(struct mavcg_context *context, const void *buff
     if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
     const char *from = (const char *)buffer + sizeof own_header;
     for (const struct engine_state *state = state_table; state != end_of_states; from += state++->bytes)
-        memcpy(value_of(context, state), from, state->bytes);
+        set_value(context, state, from);
     context->undefined = false;
     release_context(context);
     return MAVCG_OK;

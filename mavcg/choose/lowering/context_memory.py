@@ -79,10 +79,12 @@ def _hold_states(plan: Plan) -> Plan:
         for state, (read, written), own in zip(graph.states, pairs, in_place, strict=True):
             if own == held:
                 kind, initial = graph.types[state.input], plan.memory.initial.get(state.input)
-                states.append(ProgramState(state.input, kind, read, written, end, own, initial))
+                axes = program.inputs[read].axes
+                states.append(ProgramState(state.input, kind, read, written, end, own, initial, axes))
                 end = align_size(end + kind.bytes)
     swapped = end - start
     made = tuple(states)
+    moved = align_size(max((state.type.bytes for state in made if state.moves), default=0))
     reads, writes = ({pair[end] for pair in pairs} for end in (0, 1))
     return replace(
         plan,
@@ -91,8 +93,9 @@ def _hold_states(plan: Plan) -> Plan:
             inputs=tuple(tensor for i, tensor in enumerate(program.inputs) if i not in reads),
             outputs=tuple(tensor for i, tensor in enumerate(program.outputs) if i not in writes),
             states=made,
-            state_bytes=end + swapped,
+            state_bytes=end + swapped + moved,
             swapped_bytes=swapped,
+            moved_bytes=moved,
         ),
     )
 

@@ -19,7 +19,7 @@ GENERIC = ("--target", host_target().zig_name)  # one version: the kernels of a 
 
 def example() -> tuple[str, str, str]:
     """The page's example: what writes the model, the command, what runs the library."""
-    section = PAGE.read_text().partition("## An example")[2]
+    section = PAGE.read_text().partition("## An example")[2].partition("## The option")[0]
     make, use = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     (command,) = re.findall(r"^    mavcg (build .*)$", section, re.MULTILINE)
     return make, command, use
