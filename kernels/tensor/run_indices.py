@@ -90,7 +90,8 @@ class ScatterSpec(KernelSpec):
     nest: loops over the elements of one update, with strides of updates and out. count, step: number and stride of the
     indices. length: rows of out; an index out of range is clamped. update_step, out_step: elements from one update, or
     row of out, to the next. reduction: "none" or a binary operator. per_index: indices for each index of the bounded
-    dimension, whose length an operand gives; 0: their number is fixed. Operands: indices, updates, out, length?.
+    dimension, whose length an operand gives; 0: their number is fixed, or a word. words: numbers that a run sets, count
+    and length. Operands: indices, updates, out, then that length or the words.
     """
 
     dtype: str
@@ -103,6 +104,7 @@ class ScatterSpec(KernelSpec):
     update_step: int
     out_step: int
     per_index: int = 0
+    words: Words = ()
 
     @property
     def family(self) -> str:
@@ -219,7 +221,10 @@ def emit_scatter(module: ir.Module, spec: ScatterSpec, machine: Machine) -> ir.F
     """Emit a scatter: each row of work visits all indices in order, so that the last of equal indices wins."""
     function, b = kernel_function(module, spec, machine)
     indices, updates, out = operands(b, "indices", "updates", "out")
-    count = length_times(b, 3, spec.per_index) if spec.per_index else const(spec.count)
+    numbers = load_numbers(b, spec.words, 3)
+    indices, updates, out = (numbers.at_place(i, each) for i, each in enumerate((indices, updates, out)))
+    length = numbers.at("length", spec.length)
+    count = length_times(b, 3, spec.per_index) if spec.per_index else index_value(numbers.at("count", spec.count))
     moved = spec.reduction == "none"
     typ = TYPES[spec.dtype]
     size = element_bytes(typ)
@@ -236,7 +241,7 @@ def emit_scatter(module: ir.Module, spec: ScatterSpec, machine: Machine) -> ir.F
     def all_indices(addresses: list[ir.Value], line: Line) -> None:
         def update(number: ir.Value) -> None:
             index_place = address(b, indices, scale_index(b, number, spec.step * spec.index_bytes))
-            index = index_at(b, index_place, spec.index_bytes, spec.length)
+            index = index_at(b, index_place, spec.index_bytes, length)
             source = address(b, addresses[0], scale_index(b, number, spec.update_step * size), "source")
             target = address(b, addresses[1], scale_index(b, index, spec.out_step * size), "target")
 

@@ -31,7 +31,7 @@ from mavcg.kernels.tensor.pad import PadBorder, PadMapped
 from mavcg.kernels.tensor.pool import Pool
 from mavcg.kernels.tensor.reduce import Reduce
 from mavcg.kernels.tensor.resample import ResampleSpec
-from mavcg.kernels.tensor.run_indices import FlatIndexSpec
+from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.row_kernel import RowKernel
@@ -71,6 +71,7 @@ _OF_RUN: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         **dict.fromkeys((IntegerConv2d, IntegerDepthwise, QConv2d, QDepthwise), _OF_IMAGES),
         Reduce: ("kept", "reduced"),
         ResampleSpec: ("nest", "length", "step"),
+        ScatterSpec: ("count", "length"),
         Softmax: ("outer", "axis", "line"),
     }
 )
@@ -192,6 +193,8 @@ def rows_of(spec: KernelSpec, counts: Mapping[str, Count]) -> Count:
         case FlatIndexSpec():
             positions = product_of(*(counts[f"nest.shape.{i}"] for i in range(len(spec.nest.shape))))
             return quotient_of(sum_of(positions, spec.row_positions - 1), spec.row_positions)
+        case ScatterSpec():
+            return spec.rows
         case Attention():
             return product_of(counts["outer.0"], counts["outer.1"], spec.heads[1])
         case MatMul():

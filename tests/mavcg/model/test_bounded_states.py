@@ -15,6 +15,8 @@ import mavcg as package
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from tests.mavcg.cli.in_process import build_in
+from tests.mavcg.importers.grouped_attention_models import ROOM, SIZE
+from tests.mavcg.importers.grouped_attention_models import model as attention_model
 from tests.mavcg.importers.loop_models import scan_model
 from tests.mavcg.importers.recurrent_models import GATES, HIDDEN, WIDTH, model
 
@@ -140,6 +142,32 @@ def test_a_scan_over_sequences_that_come_and_go(tmp_path: Path) -> None:
             for i in range(batch):
                 kept[i : i + 1], want = session.run([last, stacked], {"x": x[:, i : i + 1], "start": kept[i : i + 1]})
                 np.testing.assert_allclose(have[:, i : i + 1], want, 1e-4, 1e-5)
+
+
+def test_caches_of_texts_that_come_and_go(tmp_path: Path) -> None:
+    """Each text of a batch has a cache and a length of its own; a run writes the rows of its own texts only."""
+    heads, most = (4, 2), 5
+    path = attention_model(tmp_path / "m.onnx", MOST, most, heads, True, more={"do_rotary": 1})
+    caches = ("past_key", "past_value")
+    free(path, {"q": ("batch", "tokens"), "last": ("batch",), **dict.fromkeys(caches, ("batch",))})
+    width = (heads[0] + 2 * heads[1]) * SIZE
+    shape = f"--shape=q=1..{MOST}x1..{most}x{width}"
+    report = json.loads(build_in(tmp_path, "m.onnx", shape, "--state=past_*=present_*", *OPTIONS, "--json"))
+    assert report["state_bytes"] == 2 * 4 * MOST * heads[1] * ROOM * SIZE  # in place: one copy, of the largest batch
+    zeros = {name: np.zeros((MOST, heads[1], ROOM, SIZE), np.float32) for name in caches}
+    alone = Alone(path, {name: (0, name.replace("past", "present")) for name in caches}, zeros)
+    rng, written = np.random.default_rng(2), np.zeros(MOST, np.int64)
+    with package.load(tmp_path / "libm.so", threads=2) as library:
+        for batch, count in ((4, 3), (2, 1), (3, 2), (1, 5), (2, 1), (4, 1)):
+            before = int(written[:batch].min())  # the operator takes all of a run's tokens from one place on
+            ends = np.full(batch, before + count - 1, np.int32)
+            written[:batch] = before + count
+            q = rng.standard_normal((batch, count, width)).astype(np.float32)
+            total = np.array(before + count, np.int32)
+            want = alone.run({"q": (0, q), "last": (0, ends), "total": (None, total)}, 0)
+            feed = {"q": q, "last": ends, "total": total}
+            (have,) = library.run(*(feed[tensor.name] for tensor in library.inputs))
+            np.testing.assert_allclose(have, want, 2e-5, 2e-5)
 
 
 @pytest.fixture(scope="module")
