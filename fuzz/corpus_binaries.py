@@ -125,12 +125,14 @@ def _databases(folder: Path) -> Iterator[tuple[str, str, bytes]]:
 def _programs() -> Iterator[tuple[str, str, bytes]]:
     from mavcg.accelerators.image.assembly import disassemble
     from mavcg.accelerators.image.elf_file import elf_bytes
-    from tests.mavcg.accelerators.compiled import random_program
+    from tests.mavcg.accelerators.compiled import random_program, with_huge_windows
 
     for name, seed, mixed in (("whole", 10, False), ("with_cpu_nodes", 13, True)):
         compiled = random_program(seed, mixed)
         assert compiled is not None, seed
         yield "accel_program", name, elf_bytes(compiled[2])
+        if not mixed:
+            yield "accel_program", "huge_windows", elf_bytes(with_huge_windows(compiled[2]))
         if mixed:
             yield "accel_program", "assembly", "\n".join(disassemble(compiled[2])).encode()
 

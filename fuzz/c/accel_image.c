@@ -1,5 +1,5 @@
 /* Programs for accelerators as the C host side opens them: the input is a file's content. One that is opened is run on a
- * simulated device of its own sizes, a bounded number of jobs; every status must be documented, with words beside it.
+ * simulated device of its own sizes, with as many operations as take some milliseconds; every status must be documented, with words beside it.
  *
  * A mutated file seldom has sections that agree, so that bytes are also put in place of those of a good one: the first
  * byte says whether the input is a file, or a list of (offset, length, bytes) over the program that is compiled in. */
@@ -14,7 +14,7 @@
 #include "mavcg_accel.h"
 #include "mavcg_accel_simulator.h"
 
-enum { MESSAGE = 256, MOST_TENSORS = 64, MOST_ELEMENTS = 1 << 20, DEVICE_BYTES = 64 << 20 };
+enum { MESSAGE = 256, MOST_TENSORS = 64, MOST_ELEMENTS = 1 << 20, DEVICE_BYTES = 64 << 20, OPERATIONS = 1 << 22 };
 
 static int (*allocate)(void *context, size_t size, mavcg_accel_memory *memory);
 
@@ -57,6 +57,7 @@ static void open_file(const char *path) {
     int status = mavcg_accel_simulator_for(path, &device, message);
     need(status <= 0 && (status == 0 || *message) && memchr(message, 0, sizeof message));
     if (!status) {
+        need(!mavcg_accel_simulator_limit(&device, OPERATIONS));
         allocate = device.allocate, device.allocate = allocate_some;
         status = mavcg_accel_open(path, &device, &program, message);
         need(status <= 0 && (status == 0) == (program != NULL) && (status == 0 || *message));

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.accelerators.fixed_point import evaluate, integers_of
+from mavcg.accelerators.host.library import MOST_OPERATIONS
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.instruction import AccelInstruction
 from mavcg.accelerators.simulator.functional import execute
@@ -35,10 +36,13 @@ class Validation:
     differences: tuple[LayerDifference, ...]
 
 
-def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, Array]) -> Validation:
+def validate_program(
+    program: AccelProgram, graph: XGraph, images: Mapping[str, Array], most_operations: int = MOST_OPERATIONS
+) -> Validation:
     """Execute a program and compare every tile that it computes with the reference.
 
     graph: the network at the program's radix positions. images: f32, in the graph's order of dimensions.
+    most_operations: limit of each segment.
     Raises: MavcgError if the program cannot be executed, or belongs to another network.
     """
     expected = evaluate(graph, integer_images(graph, images), program.target.rounding)
@@ -49,7 +53,7 @@ def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, 
                 f"{program.network}: tensor {tensor.name} has no equal in the model; give the model of the file"
             )
     compared = _Compared(program, expected)
-    outputs = execute(program, {name: expected[name] for name in program.inputs}, compared.take)
+    outputs = execute(program, {name: expected[name] for name in program.inputs}, compared.take, most_operations)
     for name, values in outputs.items():
         compared.compare(name, (slice(None),) * 3, values[0], "output")
     return compared.result(graph)

@@ -118,6 +118,12 @@ AccelTarget: TypeAlias = Annotated[
 AccelProgramFile: TypeAlias = Annotated[
     Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")
 ]
+MostOperations: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--max-operations", metavar="N", min=1, help="Operations that each segment may take; default 68719476736."
+    ),
+]
 AccelProgramOutput: TypeAlias = Annotated[
     Path, typer.Option("-o", "--output", metavar="OUT.elf", help="ELF file to write.")
 ]

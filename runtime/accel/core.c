@@ -59,7 +59,8 @@ bool execute_next(struct execution *execution) {
     execution->mnemonic = one.form->name;
     if (!execution->number && one.form->kind != MISC_START)
         return fault(memories, "is not misc.start, which begins a program");
-    if (!pass_tokens(execution, &one) || !execute(memories, &execution->job, &one)) return false;
+    if (!pass_tokens(execution, &one) || !count_operations(execution, &one)) return false;
+    if (!execute(memories, &execution->job, &one)) return false;
     execution->at += bytes;
     execution->number++;
     execution->ended = one.form->kind == MISC_END;

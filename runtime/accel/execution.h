@@ -40,12 +40,13 @@ struct parameters {
     int8_t *shifts, *weights;
 };
 
-/* A job under way. tokens: from each unit to each other. at: byte of the next instruction. number: index of the current
- * instruction. mnemonic: its name, "" if it is none. */
+/* A job under way. tokens: from each unit to each other. operations: of the instructions so far. at: byte of the next
+ * instruction. number: index of the current instruction. mnemonic: its name, "" if it is none. */
 struct execution {
     struct memories *memories;
     mavcg_accel_job job;
     uint32_t tokens[UNIT_COUNT][UNIT_COUNT];
+    double operations;
     size_t at;
     uint32_t number;
     const char *mnemonic;
@@ -73,6 +74,12 @@ bool sums_fit(struct memories *memories, int64_t address, int64_t pixels, int64_
 bool read_sums(struct memories *memories, int64_t address, int64_t pixels, int64_t channels, uint32_t *sums);
 void write_sums(struct memories *memories, int64_t address, int64_t pixels, int64_t channels, const uint32_t *sums);
 bool read_parameters(struct memories *memories, const struct instruction *one, struct parameters *made);
+
+/* Return the number of operations that an instruction takes: products, elements that are read or written, and 16 for each
+ * position of each window. */
+double operations_of(const mavcg_accel_sizes *sizes, const struct instruction *one);
+/* Add an instruction's operations to the job's. Returns false, with a fault, if they are more than it may have. */
+bool count_operations(struct execution *execution, const struct instruction *one);
 
 /* Execute a conv, pool or misc instruction, and store the tile that it computes in `computed`. */
 bool compute(struct memories *memories, const struct instruction *one);

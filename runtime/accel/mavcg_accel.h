@@ -20,7 +20,7 @@ enum mavcg_accel_status {
     MAVCG_ACCEL_BAD_ARGUMENT = -2, /* a required pointer is NULL, or there is no such input or output */
     MAVCG_ACCEL_OTHER_DEVICE = -3, /* the program was built for a target with other sizes */
     MAVCG_ACCEL_NO_MEMORY = -4,
-    MAVCG_ACCEL_DEVICE_ERROR = -5, /* the device stopped at an instruction that it cannot execute */
+    MAVCG_ACCEL_DEVICE_ERROR = -5, /* the device stopped at an instruction that it cannot or may not execute */
     MAVCG_ACCEL_TIMEOUT = -6,      /* the device did not finish the job before the timeout */
     MAVCG_ACCEL_CPU_PART = -7      /* a CPU part's library is missing, belongs to another program, or failed */
 };

@@ -11,11 +11,13 @@ extern "C" {
 #endif
 
 /* A program in memory, which must outlive the core. features_written: a flag for each byte of the features segment, 0
- * until something is written to the byte; NULL: every byte may be read. */
+ * until something is written to the byte; NULL: every byte may be read. most_operations: limit of its operations, as for
+ * mavcg_accel_simulator_limit. */
 typedef struct mavcg_accel_job {
     const unsigned char *code, *parameters;
     unsigned char *features, *features_written;
     size_t code_bytes, parameter_bytes, feature_bytes;
+    uint64_t most_operations;
 } mavcg_accel_job;
 
 /* The tile that an instruction computed, dense, [rows][columns][channels]. It is valid until the next instruction.

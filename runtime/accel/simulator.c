@@ -17,6 +17,7 @@ struct simulator {
     mavcg_accel_sizes sizes;
     struct core *cores;
     uint32_t core; /* the register CORE */
+    uint64_t most_operations;
     uint32_t pending[(MAVCG_ACCEL_ACKNOWLEDGE + 4) / 4];
     char message[MESSAGE_BYTES];
 };
@@ -56,7 +57,8 @@ static void submit(struct simulator *simulator, struct core *core) {
                                                     .features = address_at(simulator, MAVCG_ACCEL_FEATURES),
                                                     .code_bytes = pending[MAVCG_ACCEL_CODE_BYTES / 4],
                                                     .parameter_bytes = pending[MAVCG_ACCEL_PARAMETER_BYTES / 4],
-                                                    .feature_bytes = pending[MAVCG_ACCEL_FEATURE_BYTES / 4]};
+                                                    .feature_bytes = pending[MAVCG_ACCEL_FEATURE_BYTES / 4],
+                                                    .most_operations = simulator->most_operations};
     core->submitted++;
     run_queue(simulator, core);
 }
@@ -157,6 +159,12 @@ int mavcg_accel_simulator_for(const char *path, mavcg_accel_device *device, char
     }
     release_image(&image);
     return status;
+}
+
+int mavcg_accel_simulator_limit(mavcg_accel_device *device, uint64_t operations) {
+    if (!device || !device->context) return MAVCG_ACCEL_BAD_ARGUMENT;
+    ((struct simulator *)device->context)->most_operations = operations;
+    return MAVCG_ACCEL_OK;
 }
 
 void mavcg_accel_simulator_close(mavcg_accel_device *device) {

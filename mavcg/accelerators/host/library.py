@@ -15,6 +15,7 @@ SOURCES = Path(mavcg.runtime.__file__).parent / "accel"
 # The tables of a model library and of an application's.
 TABLES = tuple(SOURCES.parent / "csrc" / name for name in ("engine_api.h", "application_api.h"))
 MESSAGE_BYTES = 256
+MOST_OPERATIONS = 1 << 36  # of a job that is simulated: MAVCG_ACCEL_OPERATIONS
 # Headers of the interface.
 _HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h", "mavcg_accel_core.h", "mavcg_accel_driver.h")
 _FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{TABLES[0].parent}")

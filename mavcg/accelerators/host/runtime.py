@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.accelerators.host.library import MESSAGE_BYTES, host_ffi, host_library
+from mavcg.accelerators.host.library import MESSAGE_BYTES, MOST_OPERATIONS, host_ffi, host_library
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
@@ -74,11 +74,17 @@ class DeviceDriver:
 class DeviceProgram:
     """A program's file on a device, with its CPU parts; a context manager.
 
-    driver: driver of the device; None for the simulated device. inputs, outputs: shapes of the whole network's tensors
-    by name, in order. Raises: MavcgError with the host side's message.
+    driver: driver of the device; None for the simulated device. most_operations: limit of a job on that one. inputs,
+    outputs: shapes of the whole network's tensors by name, in order. Raises: MavcgError with the host side's message.
     """
 
-    def __init__(self, path: Path, threads: int = 0, driver: DeviceDriver | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        threads: int = 0,
+        driver: DeviceDriver | None = None,
+        most_operations: int = MOST_OPERATIONS,
+    ) -> None:
         ffi, library = host_ffi(), host_library()
         self._device = ffi.new("mavcg_accel_device *")
         self._program = self._context = ffi.NULL
@@ -91,6 +97,7 @@ class DeviceProgram:
                 self._release = driver.open(self._device)
             else:
                 self._check(library.mavcg_accel_simulator_for(str(path).encode(), self._device, message), message)
+                self._check(library.mavcg_accel_simulator_limit(self._device, most_operations), message)
             self._check(library.mavcg_accel_open(str(path).encode(), self._device, program, message), message)
             self._program = program[0]
             self._check(library.mavcg_accel_create(self._program, 0, threads, context), message)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from mavcg.accelerators.host.library import MOST_OPERATIONS
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.encoding import encode_program
 from mavcg.accelerators.rtl.model import model_library, testbench_ffi
@@ -15,6 +16,7 @@ from mavcg.accelerators.simulator.functional import execute_job, write_inputs
 from mavcg.accelerators.simulator.timing import SCALE
 from mavcg.errors import MavcgError
 
+MOST_CYCLES = 1 << 28  # of a segment on the hardware, as simulated: 30 times ResNet-50's on zu2
 _MORE_CYCLES = 100_000  # beyond twice the simulated ones, before a run counts as one that does not end
 
 
@@ -37,9 +39,12 @@ class Cosimulation:
         return not self.differing_bytes
 
 
-def cosimulate(program: AccelProgram, rtl: RtlFolder, seed: int) -> Cosimulation:
+def cosimulate(
+    program: AccelProgram, rtl: RtlFolder, seed: int, most_operations: int = MOST_OPERATIONS
+) -> Cosimulation:
     """Run a program's segments on the hardware of a folder, with random inputs. seed: of the inputs.
 
+    most_operations: limit of each segment in the functional simulator.
     Raises: MavcgError for hardware of another target, instructions that it does not have, and a run that does not end;
     ToolError if the hardware cannot be translated; what the simulators raise.
     """
@@ -55,8 +60,13 @@ def cosimulate(program: AccelProgram, rtl: RtlFolder, seed: int) -> Cosimulation
     for job in program.jobs():
         write_inputs(job, inputs, made, written)
         write_inputs(job, inputs, expected, written)
-        execute_job(job, expected, written)
+        execute_job(job, expected, written, most_operations)
         simulated += (of_job := simulate(job).cycles)
+        if of_job > MOST_CYCLES:
+            raise MavcgError(
+                f"{job.network}: takes {of_job:.4g} cycles, of which Verilog is run {MOST_CYCLES} at most; use mavcg "
+                "accel run and simulate, or a smaller network"
+            )
         cycles += _run(job, rtl, made, 2 * of_job + _MORE_CYCLES)
     return Cosimulation(int(np.count_nonzero(made != expected)), len(made), cycles, simulated)
 

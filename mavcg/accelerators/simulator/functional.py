@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from mavcg.accelerators.host.library import MESSAGE_BYTES, host_ffi, host_library
+from mavcg.accelerators.host.library import MESSAGE_BYTES, MOST_OPERATIONS, host_ffi, host_library
 from mavcg.accelerators.image.host_table import device_sizes
 from mavcg.accelerators.image.program import AccelProgram, StoredTensor
 from mavcg.accelerators.isa.encoding import encode_program
@@ -21,7 +21,12 @@ Observer = Callable[[int, AccelInstruction, Array], None]
 _UNWRITTEN = 0x55  # byte of a features segment that nothing wrote
 
 
-def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observer | None = None) -> dict[str, Array]:
+def execute(
+    program: AccelProgram,
+    inputs: Mapping[str, Array],
+    observer: Observer | None = None,
+    most_operations: int = MOST_OPERATIONS,
+) -> dict[str, Array]:
     """Run a program on one image in program order and return its outputs, int8 [1, H, W, C] by name.
 
     Each segment's inputs are written before it, and its outputs read after it.
@@ -29,8 +34,10 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
     Args:
         inputs: int8 [1, H, W, C] for each of program.inputs.
         observer: called with each tile that an instruction computes.
+        most_operations: limit of each segment (mavcg_accel_simulator_limit).
     Raises: MavcgError naming the instruction, for addresses beyond a memory, reads of bytes that were never written,
-    waits for tokens that never come; and for inputs of another shape, and outputs that were not written.
+    waits for tokens that never come, more operations than the limit; and for inputs of another shape, and outputs that
+    were not written.
     """
     features = np.zeros(program.feature_bytes, np.int8)
     written = np.zeros(program.feature_bytes, np.uint8)
@@ -39,10 +46,10 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
         location = program.network if len(program.segments) == 1 else f"{program.network}: segment {number}"
         write_inputs(job, inputs, features, written)
         if program.target.isa == VTA:
-            _execute_vta(job, first, features, written, observer)
+            _execute_vta(job, first, features, written, observer, most_operations)
             outputs.update({name: features[_bytes_of(program.tensor(name))][None] for name in job.outputs})
             continue
-        with _simulated_core(job, location, features, written) as step:
+        with _simulated_core(job, location, features, written, most_operations) as step:
             for index, instruction in enumerate(job.instructions, first):
                 more, tile = step()
                 if tile is not None and observer is not None:
@@ -59,11 +66,13 @@ def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observ
     return outputs
 
 
-def _execute_vta(job: AccelProgram, first: int, features: Array, written: Array, observer: Observer | None) -> None:
+def _execute_vta(
+    job: AccelProgram, first: int, features: Array, written: Array, observer: Observer | None, most_operations: int
+) -> None:
     """Run a job of VTA. first: index of its first instruction. features, written: as execute_job."""
     features[written == 0] = _UNWRITTEN  # no result may depend on it
     take = None if observer is None else lambda index, one, tile: observer(first + index, one, tile)
-    execute_vta_job(job, features, take)
+    execute_vta_job(job, features, take, most_operations=most_operations)
     written[:] = 1
 
 
@@ -78,19 +87,19 @@ def write_inputs(job: AccelProgram, inputs: Mapping[str, Array], features: Array
         written[_bytes_of(tensor)] = 1
 
 
-def execute_job(job: AccelProgram, features: Array, written: Array) -> None:
+def execute_job(job: AccelProgram, features: Array, written: Array, most_operations: int = MOST_OPERATIONS) -> None:
     """Run one of a program's jobs on a features segment, as `execute` does. Raises: MavcgError naming the instruction.
 
     features: int8 [bytes]. written: [bytes], a flag for each; both are changed.
     """
-    with _simulated_core(job, job.network, features, written) as step:
+    with _simulated_core(job, job.network, features, written, most_operations) as step:
         while step()[0]:
             pass
 
 
 @contextmanager
 def _simulated_core(
-    program: AccelProgram, location: str, features: Array, written: Array
+    program: AccelProgram, location: str, features: Array, written: Array, most_operations: int
 ) -> Iterator[Callable[[], tuple[bool, Array | None]]]:
     """Yield a function that executes the next instruction and returns whether more follow, and the tile, if any.
 
@@ -107,6 +116,7 @@ def _simulated_core(
         "code_bytes": len(code),
         "parameter_bytes": len(program.parameters),
         "feature_bytes": len(features),
+        "most_operations": most_operations,
     }
     core, tile = ffi.new("mavcg_accel_core **"), ffi.new("mavcg_accel_tile *")
     message = ffi.new("char[]", MESSAGE_BYTES)

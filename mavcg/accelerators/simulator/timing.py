@@ -3,6 +3,7 @@
 Work is without contention; progress_rates shares DDR memory and ports among instructions that run at the same time.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -123,11 +124,10 @@ def _phase_steps(length: int, stride: int, pad: int, kernel: int, dilation: int,
     Outputs whose positions are equal modulo the stride form a phase and use the same taps; a step computes `lanes`
     outputs of a phase. A phase without taps takes a step for the bias.
     """
-    steps = 0
-    for phase in range(min(stride, length)):
-        taps = sum((phase + pad - tap * dilation) % stride == 0 for tap in range(kernel))
-        steps += blocks(blocks(length - phase, stride), lanes) * max(1, taps)
-    return steps
+    taps = Counter((tap * dilation - pad) % stride for tap in range(kernel))  # by the phase that uses them
+    return sum(
+        blocks(blocks(length - phase, stride), lanes) * max(1, taps[phase]) for phase in range(min(stride, length))
+    )
 
 
 @dataclass

@@ -26,6 +26,8 @@ from mavcg.accelerators.isa.vta import (
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 
+# Operations that take as long, in NumPy, as a step of the ALU by itself, or as a micro-operation of the array's.
+STEP_OPERATIONS = 1 << 14
 MOST_STEPS = 1 << 18  # of an instruction; more are a damaged program's: 2,048 accumulators, 128 blocks of inputs
 _MEMORIES = {memory.number: memory for memory in (MICRO_OPS, WEIGHTS, INPUTS, SUMS, OUTPUTS, SUMS_OF_BYTES)}
 
@@ -34,12 +36,15 @@ _MEMORIES = {memory.number: memory for memory in (MICRO_OPS, WEIGHTS, INPUTS, SU
 class VtaCore:
     """The memories of a VTA, and the segments of DDR memory that it reads and writes.
 
-    parameters, features: int8 [bytes]; only features are written. micro_ops: [8192]. inputs: [2048, 16]. weights:
-    [1024, 16, 16], output channel first. sums: [2048, 16].
+    parameters, features: int8 [bytes]; only features are written. most_operations: limit of `operations`, which are the
+    products, the ALU's results, and STEP_OPERATIONS for each step that NumPy takes by itself. micro_ops: [8192].
+    inputs: [2048, 16]. weights: [1024, 16, 16], output channel first. sums: [2048, 16].
     """
 
     parameters: Array
     features: Array
+    most_operations: int
+    operations: int = 0
     micro_ops: Array = field(default_factory=lambda: np.zeros(MICRO_OPS.depth, np.uint32))
     inputs: Array = field(default_factory=lambda: np.zeros((INPUTS.depth, BLOCK), np.int8))
     weights: Array = field(default_factory=lambda: np.zeros((WEIGHTS.depth, BLOCK, BLOCK), np.int8))
@@ -62,7 +67,18 @@ class VtaCore:
             if steps > MOST_STEPS:
                 raise MavcgError(f"{location}: {steps} steps; {MOST_STEPS} at most; the program is damaged")
             if steps > 0:
-                (self._gemm if form.mode == "gemm" else self._alu)(v, location)
+                gemm = form.mode == "gemm"
+                alone = v["uop_end"] - v["uop_bgn"] if gemm else 0
+                self._count(steps * BLOCK * (BLOCK if gemm else 1) + alone * STEP_OPERATIONS, location)
+                (self._gemm if gemm else self._alu)(v, location)
+
+    def _count(self, operations: int, location: str) -> None:
+        self.operations += operations
+        if self.operations > self.most_operations:
+            raise MavcgError(
+                f"{location}: takes {operations:.4g} operations, with those before it {self.operations:.4g}; a job has "
+                f"{self.most_operations} at most: if the program is not damaged, set more by --max-operations"
+            )
 
     def _segment(self, memory: VtaMemory) -> Array:
         return self.features if memory in (INPUTS, OUTPUTS, SUMS_OF_BYTES) else self.parameters
@@ -157,6 +173,8 @@ class VtaCore:
         op, steps = ALU_OPS[v["alu_opcode"]], dst.size
         self._within(src, location)
         order_matters = len(np.unique(dst)) < steps or not (v["use_imm"] or set(dst.ravel()).isdisjoint(src.ravel()))
+        if order_matters:
+            self._count(steps * STEP_OPERATIONS, location)
         pieces = np.arange(steps)[:, None] if order_matters else np.arange(steps)[None]
         for piece in pieces:
             to = self._checked_indices(SUMS, dst.ravel()[piece], location)

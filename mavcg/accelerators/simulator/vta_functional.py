@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mavcg.accelerators.host.library import MOST_OPERATIONS
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.instruction import AccelInstruction
 from mavcg.accelerators.isa.vta import BLOCK, VTA_UNITS, decode_vta, encode_vta
@@ -19,16 +20,17 @@ def execute_vta_job(
     features: Array,
     observer: Callable[[int, AccelInstruction, Array], None] | None = None,
     chance: random.Random | None = None,
+    most_operations: int = MOST_OPERATIONS,
 ) -> None:
     """Run one of a program's jobs on a features segment.
 
     features: int8 [bytes]; changed. observer: called with each tile that is complete, whose last vector may have lanes
     beyond the node's channels. chance: chooses the unit that runs next among those that can; None: the order of the
-    program. Raises: MavcgError naming the instruction, for elements beyond a memory or never written, and for a unit
-    that waits forever.
+    program. most_operations: limit of the job. Raises: MavcgError naming the instruction, for elements beyond a memory
+    or never written, more operations than the limit, and for a unit that waits forever.
     """
     code = decode_vta(encode_vta(job.instructions), job.network)
-    core = VtaCore(np.frombuffer(job.parameters, np.int8), features)
+    core = VtaCore(np.frombuffer(job.parameters, np.int8), features, most_operations)
     queues = [deque(i for i, one in enumerate(code) if one.unit == unit) for unit in range(len(VTA_UNITS))]
     tokens = [[0] * len(VTA_UNITS) for _ in VTA_UNITS]
     while any(queues):

@@ -1,6 +1,7 @@
 """Compile random networks with random groups, for the tests of files and simulators."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from mavcg.accelerators.codegen.generate import generate
 from mavcg.accelerators.fixed_point import evaluate
 from mavcg.accelerators.groups import ORDERS, FusedGroup, GroupTile
 from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.isa.datapath import datapath
+from mavcg.accelerators.isa.forms import FORMS
 from mavcg.accelerators.isa.instruction import AccelInstruction
 from mavcg.accelerators.simulator.functional import execute
 from mavcg.accelerators.target import IsaTarget
@@ -92,3 +95,17 @@ def check_against_reference(graph: XGraph, target: IsaTarget, program: AccelProg
         if kinds[name].kind != "concat":
             assert computed.all() if name in stored else computed.any(), f"seed {seed}, {name}"
     return tiles
+
+
+def with_huge_windows(program: AccelProgram) -> AccelProgram:
+    """A program that ends with pooling over windows of a million positions, one for each word of feature memory."""
+    words = datapath(program.target).feature_words
+    *code, end = program.instructions
+    made = next(one for one in reversed(code) if one.form.unit in ("conv", "pool") and not one.values.get("partial"))
+    tile = {"from": made.values["to"], "from_row": 1, "from_block": 1, "rows": 1, "columns": 1, "channels": 1}
+    tile |= {"to": 0, "to_row": 1, "to_block": 1, "out_rows": words, "out_columns": 1}
+    window = dict.fromkeys(("kernel_rows", "kernel_columns"), 1023)
+    window |= dict.fromkeys(("stride_rows", "stride_columns", "dilation_rows", "dilation_columns"), 1)
+    form = FORMS["pool.max"]
+    rest = dict.fromkeys(form.by_name, 0) | {"lo": -128, "hi": 127}
+    return replace(program, instructions=(*code, AccelInstruction(form, rest | tile | window), end))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from mavcg.console.output import console, print_json
-from mavcg.console.shared_options import AccelProgramFile, AccelTarget, JsonEverything
+from mavcg.console.shared_options import AccelProgramFile, AccelTarget, JsonEverything, MostOperations
 
 
 def rtl(
@@ -40,6 +40,7 @@ def cosim(
     program: AccelProgramFile,
     rtl: Annotated[Path, typer.Option("--rtl", metavar="DIR", help="Folder that mavcg accel rtl wrote.")],
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the random inputs.")] = 0,
+    max_operations: MostOperations = None,
     as_json: JsonEverything = False,
 ) -> None:
     """Run a program on an accelerator's Verilog, and compare it with both simulators.
@@ -53,11 +54,12 @@ def cosim(
     mavcg accel rtl --target small -o rtl
     mavcg accel cosim a.elf --rtl rtl --seed 1 --json
     """
+    from mavcg.accelerators.host.library import MOST_OPERATIONS
     from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.accelerators.rtl.cosimulation import cosimulate
     from mavcg.accelerators.rtl.verilog import read_verilog
 
-    made = cosimulate(read_elf(program), read_verilog(rtl), seed)
+    made = cosimulate(read_elf(program), read_verilog(rtl), seed, max_operations or MOST_OPERATIONS)
     if as_json:
         print_json(
             {

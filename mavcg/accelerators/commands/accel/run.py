@@ -15,6 +15,7 @@ from mavcg.console.shared_options import (
     InputSeed,
     JsonEverything,
     JsonOutputs,
+    MostOperations,
     OutputsFile,
 )
 from mavcg.errors import MavcgError
@@ -44,6 +45,7 @@ class AccelRunOptions:
         str | None,
         typer.Option(metavar="LIB.so[:ARGUMENT]", help="Run on the device of this driver instead of in the simulator."),
     ] = None
+    max_operations: MostOperations = None
     as_json: JsonOutputs = False
 
 
@@ -65,12 +67,14 @@ def run_program(options: AccelRunOptions) -> None:
     if options.seed is not None and (options.seed < 0 or options.inputs):
         fault = "makes all inputs; leave --input out" if options.inputs else "is not a seed; give 0 or more"
         raise MavcgError(f"--seed {options.seed}: {fault}")
+    from mavcg.accelerators.host.library import MOST_OPERATIONS
     from mavcg.accelerators.host.runtime import missing_part
     from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.accelerators.target import VTA
     from mavcg.console.arrays import summary_of, write_arrays
 
     image = read_elf(options.program)
+    most = options.max_operations or MOST_OPERATIONS
     missing = missing_part(image, options.program) if image.cpu_nodes else ""
     part = "--integers" if options.integers else "--accelerator" if options.accelerator else ""
     if options.driver is not None and (missing or part):
@@ -89,11 +93,7 @@ def run_program(options: AccelRunOptions) -> None:
         )
     if image.cpu_nodes and part:
         note(f"{part}: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
-    shown = (
-        _run_whole(image, options.program, options.inputs, options.seed, options.driver)
-        if whole
-        else _run_accelerator(image, options.inputs, options.seed, options.integers)
-    )
+    shown = _run_whole(image, options, most) if whole else _run_accelerator(image, options, most)
     if not whole and not part:
         shown = {output.name: output.in_its_order(shown[output.tensor]) for output in image.host.outputs}
     if options.output is not None:
@@ -112,26 +112,23 @@ def run_program(options: AccelRunOptions) -> None:
 run = command_of("run", AccelRunOptions, run_program)
 
 
-def _run_whole(
-    image: "AccelProgram", path: Path, inputs: list[str] | None, seed: int | None, driver: str | None
-) -> dict[str, Any]:
+def _run_whole(image: "AccelProgram", options: AccelRunOptions, most_operations: int) -> dict[str, Any]:
     """Run the whole network by the host side in C, and return its outputs by name."""
     from mavcg.accelerators.host.runtime import DeviceDriver, DeviceProgram
     from mavcg.accelerators.images import network_inputs
     from mavcg.console.arrays import named_input_arrays
 
     tensors = [image.host.tensor(name) for name in image.host.inputs]
-    if seed is not None:
-        given = _random({tensor.name: tensor.dims for tensor in tensors}, seed)
+    if options.seed is not None:
+        given = _random({tensor.name: tensor.dims for tensor in tensors}, options.seed)
     else:
-        given = named_input_arrays(image.host.inputs, inputs or [], "the program")
-    with DeviceProgram(path, driver=None if driver is None else DeviceDriver.of(driver)) as device:
+        given = named_input_arrays(image.host.inputs, options.inputs or [], "the program")
+    driver = None if options.driver is None else DeviceDriver.of(options.driver)
+    with DeviceProgram(options.program, driver=driver, most_operations=most_operations) as device:
         return device.run(network_inputs(given, tensors))
 
 
-def _run_accelerator(
-    image: "AccelProgram", inputs: list[str] | None, seed: int | None, integers: bool
-) -> dict[str, Any]:
+def _run_accelerator(image: "AccelProgram", options: AccelRunOptions, most_operations: int) -> dict[str, Any]:
     """Run the accelerator's part in the functional simulator, and return its outputs by name."""
     from mavcg.accelerators.fixed_point import reals_of
     from mavcg.accelerators.images import read_inputs
@@ -140,18 +137,18 @@ def _run_accelerator(
 
     tensors = {name: image.tensor(name) for name in image.inputs}
     shapes = {name: (1, t.height, t.width, t.channels) for name, t in tensors.items()}
-    if seed is not None:
-        given = _random(shapes, seed)
+    if options.seed is not None:
+        given = _random(shapes, options.seed)
     else:
-        given = named_input_arrays(image.inputs, inputs or [], "the program")
+        given = named_input_arrays(image.inputs, options.inputs or [], "the program")
     ready = read_inputs(
         given,
         {name: (t.height, t.width, t.channels) for name, t in tensors.items()},
         image.nchw,
         {name: image.host.tensor(name) for name in tensors},
     )
-    results = execute(image, ready)
-    return {n: array if integers else reals_of(image.host.tensor(n), array) for n, array in results.items()}
+    results = execute(image, ready, most_operations=most_operations)
+    return {n: array if options.integers else reals_of(image.host.tensor(n), array) for n, array in results.items()}
 
 
 def _random(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Any]:

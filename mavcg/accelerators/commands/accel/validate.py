@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mavcg.console.output import Progress, console, print_json
-from mavcg.console.shared_options import AccelProgramFile, IgnoreDeclaredShapes, InputShapes
+from mavcg.console.shared_options import AccelProgramFile, IgnoreDeclaredShapes, InputShapes, MostOperations
 
 
 def validate(
@@ -16,6 +16,7 @@ def validate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random inputs; default 0.")] = 0,
     shape: InputShapes = None,
     ignore_declared_shapes: IgnoreDeclaredShapes = False,
+    max_operations: MostOperations = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Check that a program computes the right bits: each tile of each layer is compared with the fixed-point reference.
@@ -28,6 +29,7 @@ def validate(
     mavcg accel validate resnet50.elf --model resnet50.onnx
     mavcg accel validate resnet50.elf --model resnet50.onnx --seed 7 --json
     """
+    from mavcg.accelerators.host.library import MOST_OPERATIONS
     from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.accelerators.images import seeded_images
     from mavcg.accelerators.load import load_xgraph
@@ -42,7 +44,8 @@ def validate(
         real = load_xgraph(model, image.target, shapes, file_scales=image.has_file_scales)
         graph = real if image.has_file_scales else with_radices(real, image.radices, str(program))
         progress("reference and execution")
-        result = validate_program(image, graph, seeded_images(graph, 1, seed)[0])
+        most = max_operations or MOST_OPERATIONS
+        result = validate_program(image, graph, seeded_images(graph, 1, seed)[0], most)
     if as_json:
         different = [{"node": d.node, "elements": d.elements, "first": d.first} for d in result.differences]
         print_json({"layers": result.layers, "mismatches": len(result.differences), "different": different})

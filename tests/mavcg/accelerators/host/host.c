@@ -151,6 +151,15 @@ static void check_jobs(mavcg_accel_program *program) {
     drop_arrays(&arrays);
 }
 
+/* A job with more operations than it may have stops; the default limit is far above. */
+static void check_limit(mavcg_accel_program *program, mavcg_accel_device *device) {
+    char message[MESSAGE];
+    CHECK(mavcg_accel_simulator_limit(NULL, 1) == MAVCG_ACCEL_BAD_ARGUMENT);
+    CHECK(mavcg_accel_simulator_limit(device, 2) == MAVCG_ACCEL_OK);
+    CHECK(run_zeros(program, message) == MAVCG_ACCEL_DEVICE_ERROR && strstr(message, "a job has 2 at most"));
+    CHECK(mavcg_accel_simulator_limit(device, 0) == MAVCG_ACCEL_OK && run_zeros(program, message) == MAVCG_ACCEL_OK);
+}
+
 static void check_faults(const char *path) {
     char message[MESSAGE];
     CHECK(mavcg_accel_simulator_for(path, &inner, message) == MAVCG_ACCEL_OK);
@@ -166,6 +175,7 @@ static void check_faults(const char *path) {
     CHECK(mavcg_accel_open(path, &device, &program, message) == MAVCG_ACCEL_OK);
     check_arguments(program, &device, path);
     check_jobs(program);
+    check_limit(program, &inner);
     mavcg_accel_close(program);
     mavcg_accel_simulator_close(&inner);
 }

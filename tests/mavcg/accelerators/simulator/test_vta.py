@@ -10,6 +10,7 @@ import pytest
 from mavcg.accelerators.image.program import AccelProgram, AccelSegment
 from mavcg.accelerators.isa.instruction import AccelInstruction
 from mavcg.accelerators.isa.vta import ALU_OPS, VTA_FORMS, pack_micro_ops
+from mavcg.accelerators.simulator.vta_core import STEP_OPERATIONS
 from mavcg.accelerators.simulator.vta_functional import execute_vta_job
 from mavcg.accelerators.target import find_target
 from mavcg.errors import MavcgError
@@ -133,3 +134,26 @@ def test_faults_stop_a_program(code: list[AccelInstruction], message: str) -> No
 
     with pytest.raises(MavcgError, match=message):
         execute_vta_job(program, features(0))
+
+
+LOOP = {"uop_end": 1, "iter_out": 4, "iter_in": 4}
+
+
+@pytest.mark.parametrize(
+    ("last", "operations"),
+    [
+        (made("compute.gemm", reset_reg=1, dst_factor_in=1, **LOOP), 16 * 256 + STEP_OPERATIONS),
+        (made("compute.alu", use_imm=1, dst_factor_in=1, dst_factor_out=4, **LOOP), 16 * 16),
+        # Steps that write what others have written are taken one after the other.
+        (made("compute.alu", use_imm=1, dst_factor_in=1, **LOOP), 16 * 16 + 16 * STEP_OPERATIONS),
+    ],
+)
+def test_a_job_has_a_limit_of_operations(last: AccelInstruction, operations: int) -> None:
+    cleared = made("compute.gemm", reset_reg=1, dst_factor_in=1, dst_factor_out=4, **LOOP)
+    code = (move("compute.load_uops", 0, 0, 1, 1, 1), cleared, last)
+    program = replace(random_program(0), instructions=code)
+    most = operations + 16 * 256 + STEP_OPERATIONS
+
+    execute_vta_job(program, features(0), most_operations=most)
+    with pytest.raises(MavcgError, match=rf"instruction 2 .*: takes .* operations, .* a job has {most - 1} at most"):
+        execute_vta_job(program, features(0), most_operations=most - 1)
