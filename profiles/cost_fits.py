@@ -57,6 +57,7 @@ KIND_TABLES: Mapping[str, type] = {
     "simulator": SimulatorFit,
     "exposed": ExposedFit,
     "wide_register_tile": RegisterTileFit,
+    "two_pipe_register_tile": RegisterTileFit,
     "tile_products": TileProductFit,
 }
 ALL_CORES_TABLES: Mapping[str, type] = {
@@ -64,7 +65,7 @@ ALL_CORES_TABLES: Mapping[str, type] = {
     "memory": MemoryFit,
     "branches": BranchFit,
 }
-OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile", "tile_products")
+OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile", "two_pipe_register_tile", "tile_products")
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,10 @@ SPARE_OF_LLVM = 3  # with fewer free registers LLVM spills accumulators of AVX-5
 # Maximum vectors of AVX-512 tiles of several pixels: tiles of four by six read least per multiply-add. On 1x1 layers of
 # 512 and 1024 channels they are the fastest on a Zen 4, by 1 to 12 percent over three by eight and two by thirteen.
 WIDEST_AVX512 = 4
+# Where two multiply-adds of 64 bytes start in a cycle, the outputs of short sums are what takes time: all channels of a
+# pixel are one stream to memory. 1x1 from 16 to 96 channels at 112x112 takes 0.201 ms by six vectors, 0.241 by four and
+# two, 0.264 by three, of which the bytes are 0.189; from 96 to 576 channels three vectors are faster by 1.5 percent.
+WIDEST_SHORT, SHORT_TERMS = 6, 32
 NEARLY = 1.01  # cycles of a tile over the fewest, up to which it counts as equally good
 ONE_PIXEL_VECTORS = 12  # of tiles of one pixel: hides the latency; hardware does not prefetch more streams of weights
 
@@ -69,10 +73,12 @@ class BlockRegisters:
 
 
 def tile_fit(machine: Machine) -> RegisterTileFit:
-    """Return the cost model's constants for register tiles, by the length of the core's vectors."""
+    """Return the cost model's constants for register tiles, by the length of the core's vectors and its pipes."""
     fit = fit_of(machine)
-    wide = fit.wide_register_tile if machine.vector_bytes == AVX512_BYTES else None
-    return wide or fit.register_tile
+    if machine.vector_bytes != AVX512_BYTES:
+        return fit.register_tile
+    pipes = fit.two_pipe_register_tile if machine.two_wide_pipes else None
+    return pipes or fit.wide_register_tile or fit.register_tile
 
 
 def short_tile(machine: Machine, vectors: int) -> int:
@@ -314,7 +320,8 @@ def choose(
     """
     widest = min(vectors, max(panel, most_vectors(machine, width, dtype, terms)))
     if machine.vector_bytes == AVX512_BYTES and width > 1:
-        widest = min(widest, max(panel, WIDEST_AVX512))
+        short = machine.two_wide_pipes and 0 < terms <= SHORT_TERMS
+        widest = min(widest, max(panel, WIDEST_SHORT if short else WIDEST_AVX512))
     tilings = [
         tiling_of(machine, width, vectors, nv, terms, most, dtype)
         for nv in range(1, widest + 1)

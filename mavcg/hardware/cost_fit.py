@@ -263,6 +263,8 @@ class CostFit:
 
     kind: one of KINDS. typical_rates: issue rates of a core without a timing profile. chunk_prefetch, exposed: None if
     not fitted. wide_register_tile: constants of vectors of 64 bytes; None if register_tile covers them.
+    two_pipe_register_tile: the same where two multiply-adds of them start in a cycle; None if wide_register_tile covers
+    them.
     tile_products: None if no core of the kind has any.
     """
 
@@ -278,6 +280,7 @@ class CostFit:
     simulator: SimulatorFit | None = None
     exposed: ExposedFit | None = None
     wide_register_tile: RegisterTileFit | None = None
+    two_pipe_register_tile: RegisterTileFit | None = None
     tile_products: TileProductFit | None = None
 
 

@@ -15,10 +15,10 @@ class Machine:
     AVX512-VNNI). matrix_product: True if one instruction adds the product of a 2x8 and an 8x2 matrix of 8-bit numbers
     to 32 bits (NEON i8mm: smmla, usmmla). bf16_dot: True if one instruction adds bf16 products to f32, at least as fast
     as f32 multiply-adds (AVX512-BF16: pairs; NEON bf16: matrices). half: True if it computes in vectors of f16
-    (FEAT_FP16, AVX512-FP16). int8_tiles, bf16_tiles: True if one instruction adds
-    the product of tiles, of 16 rows of 64 bytes each, of 8-bit numbers to 32 bits (AMX-INT8), or of bf16 to f32
-    (AMX-BF16); code with it runs only where the system permits tiles. Every core has an f32 fused multiply-add: on x86
-    a model library needs at least x86-64-v3.
+    (FEAT_FP16, AVX512-FP16). int8_tiles, bf16_tiles: True if one instruction adds the product of tiles, of 16 rows of
+    64 bytes each, of 8-bit numbers to 32 bits (AMX-INT8), or of bf16 to f32 (AMX-BF16); code with it runs only where
+    the system permits tiles. two_wide_pipes: True if two multiply-adds of vectors of 64 bytes start in a cycle. Every
+    core has an f32 fused multiply-add: on x86 a model library needs at least x86-64-v3.
     """
 
     name: str
@@ -34,3 +34,4 @@ class Machine:
     int8_tiles: bool = False
     bf16_tiles: bool = False
     half: bool = False
+    two_wide_pipes: bool = False

@@ -28,7 +28,7 @@ from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target
 
 TARGET = parse_target("x86_64-linux-gnu.2.17")
-MACHINES = machines_for((load_core("znver4"), load_core("znver3")), TARGET)
+MACHINES = machines_for(tuple(map(load_core, ("znver4", "znver3", "sapphirerapids"))), TARGET)
 
 
 def first_layer() -> Conv2d:
@@ -145,6 +145,30 @@ def test_wide_tiles_read_least(channels: int, out_channels: int) -> None:
     """4 vectors by 6 pixels: 10 loads for 24 multiply-adds."""
     tiling, _ = register_tiling(pointwise(channels, out_channels), MACHINES["znver4"], MacroTile(), out_channels)
     assert (tiling.vectors, tiling.widths.mr) == (4, 6)
+
+
+def test_tiles_of_two_pipes_wait_neither_for_sums_nor_for_loads() -> None:
+    """Each pipe starts a multiply-add a cycle, whose sum is ready after four: eight sums at least, as many as loads.
+
+    For 3x3 at 14x14 with stride 2 a core of one pipe takes 7 pixels by one vector.
+    """
+    x, out = (1, 29, 29, 256), (1, 14, 14, 256)
+    view, to = View("f32", x, dense_strides(x)), View("f32", out, dense_strides(out))
+    spec = Conv2d(view, to, None, (3, 3), (2, 2), (1, 1), 1, 16, True, True, "relu", ())
+    fewest_sums, most_loads = 8, 1.0
+    for core, waits in (("znver4", True), ("sapphirerapids", False)):
+        tiling, _ = register_tiling(spec, MACHINES[core], MacroTile(), 256)
+        pixels, vectors = tiling.widths.mr, tiling.vectors
+        loads = (pixels + vectors) / (pixels * vectors)
+        assert (pixels * vectors < fewest_sums or loads > most_loads) == waits, core
+
+
+@pytest.mark.parametrize(("channels", "vectors"), [(16, 6), (32, 6), (96, 3)])
+def test_all_channels_of_a_pixel_of_a_short_sum_are_one_chunk(channels: int, vectors: int) -> None:
+    """96 channels are six vectors."""
+    spec = pointwise(channels, 96)
+    assert register_tiling(spec, MACHINES["sapphirerapids"], MacroTile(), 96)[0].vectors == vectors
+    assert register_tiling(spec, MACHINES["znver4"], MacroTile(), 96)[0].vectors <= 4
 
 
 @pytest.mark.parametrize(("core", "wider"), [("znver3", True), ("znver4", False)])

@@ -136,3 +136,10 @@ def test_no_kernel_needs_pointer_authentication() -> None:
         module = f'target triple = "{ARM.llvm_triple}"\n' + text.format(attributes=attributes)
         assembly = target.emit_assembly(binding.parse_assembly(module))
         assert "hint" in assembly and "retaa" not in assembly, core.name
+
+
+def test_client_cores_and_zen_4_start_one_wide_multiply_add_a_cycle() -> None:
+    two, one = ("skylake-avx512", "icelake-server", "sapphirerapids", "znver5"), ("tigerlake", "rocketlake", "znver4")
+    machine_of = machines_for(cores_for((*two, *one, "znver3")), X86)
+    assert tuple(name for name, machine in machine_of.items() if machine.two_wide_pipes) == two
+    assert not machine_of["generic"].two_wide_pipes

@@ -13,8 +13,7 @@ from math import lcm
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.kernel_work import KernelWork, registers
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.issue_rates import throughput_cycles
-from mavcg.kernels.gemm.register_tile import BlockRegisters, tile_rates
+from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 
 # Factors on the modelled time of every second core: the model has errors, and cores throttle or are interrupted.
@@ -87,7 +86,7 @@ def panel_chunk(work: KernelWork, call_rows: int, team: CoreTeam, seconds: Seque
     for min_chunk, parts in ((-(-least // step) * step, 1), (least, 1), *_row_parts(work, team)):
         if best_ratio <= NEAR_IDEAL or min_chunk >= best[0] * parts / best[1]:
             continue
-        slowdowns = [slowdown(work, core, -(-min_chunk // parts)) for core in team.cores]
+        slowdowns = [slowdown(work, core.machine, -(-min_chunk // parts)) for core in team.cores]
         ratio = over_ideal(spec.rows * parts, min_chunk, team.counts, seconds, slowdowns)
         if ratio < GAIN * best_ratio:
             best, best_ratio = (min_chunk, parts), ratio
@@ -124,7 +123,7 @@ def panels_of_a_part(work: KernelWork, team: CoreTeam, seconds: Sequence[float])
                 break  # shared out well enough, or in parts that are not worth a chunk
             if (panels % step != 0) is not narrow:
                 continue
-            slowdowns = [slowdown(work, core, panels) for core in team.cores]
+            slowdowns = [slowdown(work, core.machine, panels) for core in team.cores]
             ratio = over_ideal(spec.rows * parts, 1, team.counts, seconds, slowdowns)
             if ratio < GAIN * best_ratio:
                 best, best_ratio = panels, ratio
@@ -137,29 +136,15 @@ def chunk_panels(work: KernelWork, team: CoreTeam) -> int:
     return lcm(*(max(1, count // work.rules.panel) for count in channels))
 
 
-def slowdown(work: KernelWork, core: CoreModel, panels: int) -> float:
+def slowdown(work: KernelWork, machine: Machine, panels: int) -> float:
     """Return the time per channel of `panels` panels at a time over that of all panels at once, 1 or more.
 
-    Few panels may have narrower register tiles than the best ones of the core. Where the core does more multiply-adds
-    a cycle than the model that tiles are chosen by, narrow ones, which load more for each or wait for the one before,
-    fall behind by more.
+    Few panels may have narrower register tiles than the best ones of the core.
     """
+
+    def cycles(channels: int) -> float:
+        return registers(work, machine, MacroTile(), channels).shared_cycles / channels
+
     if work.rules.single_panels and work.by_channels:
         return 1.0  # 8-bit kernels compute one panel at a time anyway when panels are the rows of work
-    few, whole = (
-        registers(work, core.machine, MacroTile(), channels)
-        for channels in (min(work.layer.oc, panels * work.rules.panel), work.layer.oc)
-    )
-    ratio = few.shared_cycles * work.layer.oc / (min(work.layer.oc, panels * work.rules.panel) * whole.shared_cycles)
-    if core.rates.fma_per_cycle > tile_rates(core.machine).fma_per_cycle:
-        ratio = max(ratio, _cycles_per_channel(few, core) / _cycles_per_channel(whole, core))
-    return max(1.0, ratio)
-
-
-def _cycles_per_channel(tile: BlockRegisters, core: CoreModel) -> float:
-    """Return the cycles of a term of a row's register tiles at the core's own rates, for each of their channels."""
-    cycles = (
-        number * throughput_cycles(core.rates, pixels * tile.vectors, pixels + tile.vectors, chain=1)
-        for pixels, number in tile.widths.tiles
-    )
-    return sum(cycles) / tile.channels
+    return max(1.0, cycles(min(work.layer.oc, panels * work.rules.panel)) / cycles(work.layer.oc))
