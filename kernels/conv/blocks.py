@@ -10,9 +10,9 @@ from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.activation import activate, activation
 from mavcg.kernels.builder.bf16_products import SMALLEST_NORMAL, round_flushed
 from mavcg.kernels.builder.emit import address, const, index_value, repeat, scale_index
-from mavcg.kernels.builder.nest_loops import minimum
+from mavcg.kernels.builder.nest_loops import maximum
 from mavcg.kernels.builder.product_loop import prefetch
-from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, times
+from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, multiple, times
 from mavcg.kernels.builder.tiles import repeat_tiles, row_pixel_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
@@ -35,7 +35,8 @@ from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
 
 Value: TypeAlias = ir.Value
-SHORT_RUN = 32  # pixels of single ones whose tiles prefetch all of the next chunk's weights; fewer, a part of them
+Offsets: TypeAlias = tuple[int | Value, ...]
+SHORT_RUN = 32  # pixels of a run whose tiles prefetch all of the next chunk's weights; fewer, a part of them
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class _ChunkTiles:
     """The register tiles of a chunk: `vectors` vectors of output channels, with `used` channels in the last.
 
     emit: emits a tile. share_bytes: of the next chunk's weights, which a tile prefetches per term; share: in all.
+    share_of_run: as in RegisterTile.
     """
 
     tiling: RegisterTiling
@@ -50,7 +52,13 @@ class _ChunkTiles:
     used: int
     emit: Callable[[RegisterTile, Pointers], None]
     share_bytes: int
-    share: int
+    share: Number
+    share_of_run: Value | None = None
+
+    def tile_of_run(self, x: Offsets, out: Offsets, residual: Offsets) -> RegisterTile:
+        """Return a tile of a run of any number of pixels, whose offsets in the three images are given."""
+        shape = RegisterTile(x, out, residual, self.vectors, self.used, share_bytes=self.share_bytes)
+        return replace(shape, share_of_run=self.share_of_run)
 
 
 class Blocks(RowsOfWork[Conv2d]):
@@ -157,24 +165,26 @@ class Blocks(RowsOfWork[Conv2d]):
             part: Part | None = block.part
             emit_tile(b, self.machine, block.total, self.weights, shape, at, self.ending(), part)
 
-        width = tiling.widths.count + tiling.widths.count_less
+        width, of_run = tiling.widths.count + tiling.widths.count_less, spec.single_pixels or spec.short_rows
         rows = 1 if crossing else self.pass_rows
         passed = width * rows
-        if spec.single_pixels or spec.short_rows:
+        if of_run:
             pixels = rows * (1 if spec.single_pixels else spec.run_pixels)
             passed = -(-min(pixels, SHORT_RUN) // tiling.widths.mr)
-        size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, passed)
+        chunk_bytes = vectors * self.lanes * self.term_bytes
+        size = share_bytes(self.spec, self.macro, chunk_bytes, passed)
         if fixed_number(self.columns) is None and not spec.short_rows:
             size = 0  # the number of tiles is not known
-        share = size * block.total.length
-        tiles = _ChunkTiles(tiling, vectors, used, tile, size, share)
+        share_of_run = self.share_of_run(run, chunk_bytes, tiling.widths.mr, passed) if size and of_run else None
+        share = multiple(b, size if share_of_run is None else share_of_run, block.total.length)
+        tiles = _ChunkTiles(tiling, vectors, used, tile, size, share, share_of_run)
 
         def with_next_weights(at: Pointers, row: Value | None) -> Pointers:
             """Return the pointers with the next chunk's weights, of which each tile of the row prefetches a share."""
             if not size:
                 return at
             ahead = address(b, at.weights, vectors * self.lanes * k_bytes)
-            return replace(at, ahead=ahead if row is None else address(b, ahead, scale_index(b, row, width * share)))
+            return replace(at, ahead=ahead if row is None else address(b, ahead, times(b, row, share, width)))
 
         if spec.single_pixels:
             self.pixels(tiles, run, lambda row: with_next_weights(pointers(row), None))
@@ -192,6 +202,19 @@ class Blocks(RowsOfWork[Conv2d]):
             self.tiles(tiles, with_next_weights(pointers(row), b.sub(row, run.begin)))
 
         repeat(b, run.begin, run.end, line, "row")
+
+    def share_of_run(self, run: ChannelRun, chunk_bytes: int, widest: int, fewest: int) -> Value:
+        """Return the bytes per term that each tile of a run's pixels prefetches of the next chunk's weights: an even
+        share.
+
+        chunk_bytes: of the chunk per term. widest: pixels of a tile. fewest: tiles that prefetch the whole chunk.
+        """
+        b = self.b
+        pixels = b.sub(run.end, run.begin)
+        if not self.spec.single_pixels:
+            pixels = b.mul(pixels, index_value(self.columns))
+        tiles = maximum(b, b.udiv(b.add(pixels, const(widest - 1)), const(widest)), const(fewest))
+        return b.add(b.udiv(const(chunk_bytes - 1), tiles), const(1), name="share")
 
     def ending(self) -> Callable[[Value], Value]:
         """Return the emitter of an output's activation and rounding, of f32 lanes.
@@ -254,7 +277,7 @@ class Blocks(RowsOfWork[Conv2d]):
                         offset = b.add(self.row_offset(image, row), scale_index(b, column, step), name="offset")
                         view_offsets.append(offset)
             x, out, residual = map(tuple, offsets)
-            tile = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
+            tile = chunk.tile_of_run(x, out, residual)
             if first is None:
                 chunk.emit(tile, self.advance_prefetch(at, pixel, mr, chunk.share))
             else:
@@ -270,28 +293,24 @@ class Blocks(RowsOfWork[Conv2d]):
         def tiles(pixel: Value, mr: int) -> None:
             steps = [view.strides[1] * down * self.item if view is not None else 0 for view, down in views]
             x, out, residual = (tuple(step * p for p in range(mr)) for step in steps)
-            shape = RegisterTile(x, out, residual, chunk.vectors, chunk.used, share_bytes=chunk.share_bytes)
+            shape = chunk.tile_of_run(x, out, residual)
             chunk.emit(shape, self.advance_in_run(pointers(pixel), self.b.sub(pixel, run.begin), chunk))
 
         row_tiles(self.b, run.begin, run.end, widest, tiles, short_tile(self.machine, chunk.vectors))
 
     def advance_in_run(self, at: Pointers, passed: Value, chunk: _ChunkTiles) -> Pointers:
-        """Return advance_prefetch behind so many pixels of a run of any number of them.
-
-        A rest is the next tile; tiles behind those of a short run prefetch the last share again.
-        """
+        """Return advance_prefetch behind so many pixels of a run of any number of them; a rest is the next tile."""
         widest = chunk.tiling.widths.mr
-        passed = minimum(self.b, self.b.add(passed, const(widest - 1)), const(SHORT_RUN - 1))
-        return self.advance_prefetch(at, passed, widest, chunk.share)
+        return self.advance_prefetch(at, self.b.add(passed, const(widest - 1)), widest, chunk.share)
 
-    def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
+    def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: Number) -> Pointers:
         """Return the pointers with the address of the weights that the tile from this pixel on prefetches.
 
         share: bytes that each tile prefetches.
         """
         if at.ahead is None:
             return at
-        return replace(at, ahead=address(self.b, at.ahead, scale_index(self.b, self.b.udiv(pixel, const(mr)), share)))
+        return replace(at, ahead=address(self.b, at.ahead, times(self.b, self.b.udiv(pixel, const(mr)), share)))
 
     def tiles(self, chunk: _ChunkTiles, at: Pointers) -> None:
         """Emit the register tiles of one row of pixels."""

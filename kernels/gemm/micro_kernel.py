@@ -190,8 +190,8 @@ class _MicroKernel:
         """Emit the prefetches, for terms k .. k + steps - 1, of this tile's share of the next chunk's weights."""
         if self.at.ahead is None:
             return
-        b, size = self.b, self.tile.share_bytes
-        first = address(b, self.at.ahead, scale_index(b, k, size))
+        b, size, of_run = self.b, self.tile.share_bytes, self.tile.share_of_run
+        first = address(b, self.at.ahead, scale_index(b, k, size) if of_run is None else b.mul(k, of_run))
         for line in range(-(-steps * size // LINE_BYTES)):
             prefetch(b, first, line * LINE_BYTES)
 

@@ -111,7 +111,8 @@ class RegisterTile:
     in_offsets, out_offsets, residual_offsets: offset of each pixel in bytes, a constant or computed at run time. used:
     channels of the last vector. prefetch_next_inputs: prefetch the next tile's inputs, whose pixels follow at the same
     distance. share_bytes: bytes of the next chunk's weights that are prefetched per term (Pointers.ahead). rows: pixels
-    of a tile register of inputs, where blocks of terms are multiplied by AMX; else 0.
+    of a tile register of inputs, where blocks of terms are multiplied by AMX; else 0. share_of_run: the share_bytes of
+    a run of any length, no more than those; None: all.
     """
 
     in_offsets: tuple[int | Value, ...]
@@ -122,6 +123,7 @@ class RegisterTile:
     prefetch_next_inputs: bool = False
     share_bytes: int = 0
     rows: int = 0
+    share_of_run: Value | None = None
 
 
 @dataclass(frozen=True)

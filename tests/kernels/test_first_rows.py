@@ -5,19 +5,28 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.layout import dense_strides
+from mavcg.hardware.machine import LINE_BYTES
+from mavcg.kernels.builder.emit import I64, PTR, const, element
+from mavcg.kernels.conv.blocks import SHORT_RUN
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.tiling import register_tiling
+from mavcg.kernels.gemm import micro_kernel
 from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.specs.kernel import Machine, Operand, Step, View
 from mavcg.specs.row_kernel import RowKernel, transpose_image
+from mavcg.specs.tile_plan import MacroTile
 from tests.kernels.conftest import Compiled, RunNode, host_machines
 
 Array = NDArray[Any]
 WIDTH = 37
+LINE = 16  # f32 elements of a cache line
 
 
 def convolution(dtype: str, channels: int, kernel: int, stride: int, depthwise: bool) -> tuple[Graph, Node, Array]:
@@ -62,6 +71,35 @@ def test_a_column_of_pixels_has_the_bits_of_a_row(
     for parts in (1, 3):
         (rows,) = run_node(node, graph, {"x": x}, None, parts, lowering=column)
         assert rows.tobytes() == row.tobytes()
+
+
+@pytest.mark.parametrize("machine", host_machines(), ids=lambda machine: machine.name)
+def test_tiles_of_a_run_prefetch_the_next_weights_in_even_shares(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each line of the weights it is counted how often it is prefetched, in runs of several lengths."""
+    terms, channels, longest, one = 64, 256, 200, (1, 1)
+    weights, counts = np.zeros(terms * channels + LINE, np.float32), np.zeros(terms * channels // LINE * 2, np.int64)
+    first = (weights.ctypes.data + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
+
+    def count(b: ir.IRBuilder, base: ir.Value, offset_bytes: int) -> None:
+        line = b.udiv(b.add(b.ptrtoint(base, I64), const(offset_bytes - first)), const(LINE_BYTES))
+        place = element(b, b.inttoptr(const(counts.ctypes.data), PTR), line, I64)
+        b.store(b.add(b.load(place, typ=I64), const(1)), place)
+
+    monkeypatch.setattr(micro_kernel, "prefetch", count)
+    x, out = (View("f32", (1, longest, 1, n), dense_strides((1, longest, 1, n))) for n in (terms, channels))
+    spec = Conv2d(x, out, None, one, one, one, 1, LINE, False, True, "", (), free_rows=True)
+    step, macro = Step(spec, ()), MacroTile(prefetch_distance_bytes=4096, call_rows=longest)
+    tiling, _ = register_tiling(spec, machine, macro, channels)
+    chunk = tiling.vectors * machine.vector_bytes * terms // LINE_BYTES
+    compiled = Compiled([step], machine, macro, optimised=False)
+    arrays = [np.zeros(longest * n, np.float32) for n in (terms, channels)]
+    for rows in (SHORT_RUN, 50, 101, longest):
+        counts[:] = 0
+        compiled.run(step, [arrays[0].ctypes.data, first, arrays[1].ctypes.data], [(0, rows)])
+        often = counts[chunk : channels * terms // LINE]
+        assert often.min() >= 1 and often.max() <= 2 * often.mean() + 1, f"{rows} rows"
 
 
 @pytest.mark.parametrize("op", ["max_pool2d", "avg_pool2d", "qavg_pool2d"])
