@@ -117,7 +117,7 @@ class StepMerger:
         if pads is not None and pads.image and start is None:
             raise step_refusal(plain, self.dimensions, "its place in a loop follows from the length")
         known = {} if pads is None else pad_numbers(plain.spec, pads, start)
-        offsets = part_offsets([step.node for step in steps], self.samples, self.axes)
+        offsets = part_offsets([step.node for step in steps], self.samples, self.axes, self.views)
         starts = [*offsets, *([] if start is None else [start])]
         merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *starts], views, known)
         if merged is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from mavcg.choose.lengths.axis_counts import index_of
+from mavcg.choose.lengths.run_views import RunView, dense_counts
 from mavcg.choose.lengths.samples import AxisCounts, Lengths
 from mavcg.graph import Graph, Node
 from mavcg.graph.counts import Count, Dimension, product_of, sum_of, value_at
@@ -45,24 +46,33 @@ def _places(node: Node, graph: Graph) -> tuple[int, ...]:
     return (*starts, at if any(length > 1 for length in shape[:axis]) else 0)
 
 
-def part_offsets(nodes: Sequence[Node], samples: Sequence[Lengths], axes: Mapping[str, AxisCounts]) -> Iterator[Count]:
+def part_offsets(
+    nodes: Sequence[Node],
+    samples: Sequence[Lengths],
+    axes: Mapping[str, AxisCounts],
+    views: Mapping[str, RunView] = {},
+) -> Iterator[Count]:
     """Yield the offsets of a node's parts in their whole, in elements.
 
     nodes: the node at each of the samples, of any operator; only concat and slice have parts. axes: of all tensors.
+    views: places of tensors; one without a place is dense.
     """
+
+    def strides(name: str) -> AxisCounts:
+        return views[name].strides if name in views else dense_counts(axes[name])
+
     node = nodes[0]
     if node.op == "concat" and all(name in axes for name in node.inputs):
-        out = axes[node.output]
-        axis = node.attr("axis") % len(out)
+        axis = node.attr("axis") % len(axes[node.output])
         at: Count = 0
         for name in node.inputs[:-1]:
             at = sum_of(at, axes[name][axis])
-            yield product_of(at, *out[axis + 1 :])
+            yield product_of(at, strides(node.output)[axis])
     if node.op == "slice" and (x := axes.get(node.inputs[0])) is not None:
         starts = [index_of(nodes, "starts", axis, samples, x[axis], axes) for axis in range(len(x))]
         known = [start for start in starts if start is not None]
         if len(known) == len(starts):
-            yield sum_of(*(product_of(start, *x[i + 1 :]) for i, start in enumerate(known)))
+            yield sum_of(*map(product_of, known, strides(node.inputs[0])))
 
 
 def leaves_input(

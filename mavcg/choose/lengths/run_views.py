@@ -95,15 +95,15 @@ def _view(
     if shape is None:
         return None
     if within is None:
-        return RunView(name, DTYPES[storage.graph.types[name].dtype].itemsize, shape, _dense(shape))
+        return RunView(name, DTYPES[storage.graph.types[name].dtype].itemsize, shape, dense_counts(shape))
     around = _view(within.container, storage, axes, known, pads)
     if around is None:
         return None
     if within.row:
         advance = (*around.advance, (within.loop, within.row, product_of(*shape)))
-        return replace(around, shape=shape, strides=_dense(shape), advance=advance)
+        return replace(around, shape=shape, strides=dense_counts(shape), advance=advance)
     if within.step is None:
-        return replace(around, shape=shape, strides=_dense(shape))
+        return replace(around, shape=shape, strides=dense_counts(shape))
     padded = pads.get(within.container)
     start = padded.before if padded is not None and padded.image == name else within.start
     starts = (product_of(index, stride) for index, stride in zip(start, around.strides, strict=True))
@@ -111,7 +111,8 @@ def _view(
     return replace(around, shape=shape, strides=strides, offset=sum_of(around.offset, *starts))
 
 
-def _dense(shape: AxisCounts) -> AxisCounts:
+def dense_counts(shape: AxisCounts) -> AxisCounts:
+    """Return the strides of a dense tensor, in elements."""
     return tuple(product_of(*shape[axis + 1 :]) for axis in range(len(shape)))
 
 

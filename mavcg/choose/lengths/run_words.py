@@ -25,6 +25,7 @@ from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.builder.nest import collapse
 from mavcg.kernels.builder.run_numbers import PLACE
 from mavcg.kernels.tensor.copies import CopySpec
+from mavcg.kernels.tensor.resample import ResampleSpec
 from mavcg.kernels.tensor.softmax import Softmax
 from mavcg.kernels.tensor.transpose import TransposeSpec
 from mavcg.specs.kernel import KernelSpec
@@ -60,6 +61,8 @@ def merge_by_words(
         return None
     of_views, candidates = {**_of_images(longest, views), **given}, _of_tensors(views)
     of_operands = {f"nest.strides.{i}": _of_tensors([view]) for i, view in enumerate(views) if view is not None}
+    if isinstance(longest, ResampleSpec):  # it loops over its result, and reads rows of the first operand
+        of_operands |= {"nest.shape": _of_tensors(views[-1:]), "": _of_tensors(views[:1])}
     counts: dict[str, Count] = {}
     for path in leaves[0]:
         if not has_meaning(longest, path):

@@ -113,3 +113,16 @@ def test_last_rows_of_a_few_behind_others(tmp_path: Path) -> None:
     net.add("Relu", cut(net, both, -4))
     path = net.save(tmp_path / "m.onnx", [first, net.last])
     assert_right(path, (1, None, 8), Dimension("tokens", 1, 20), (1, 2, 3, 4, 19, 20), (3, 19))
+
+
+def test_last_rows_of_tensors_that_lie_in_wider_ones(tmp_path: Path) -> None:
+    """Such as the last token of what is joined to other channels: its rows lie as far apart as the joined ones."""
+    net = Tokens(8)
+    hidden = net.add("Relu", "x")
+    net.linear(5)
+    joined = net.add("Concat", hidden, net.last, axis=2)
+    last = cut(net, hidden, -1)
+    wider = net.add("Pad", "x", net.constant(np.array([0, 0, 1, 0, 0, 2])))
+    behind = cut(net, "x", -1)
+    path = net.save(tmp_path / "m.onnx", [joined, last, wider, behind])
+    assert_right(path, (1, None, 8), Dimension("tokens", 1, 20), (1, 2, 19, 20), (2, 19))

@@ -120,6 +120,20 @@ def test_a_resize_of_images_of_one_or_two_rows(tmp_path: Path, attributes: dict[
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("height", 1, 2), (1, 2), (2,))
 
 
+def test_maps_of_half_of_a_square_image(tmp_path: Path) -> None:
+    """Of even lengths, at which kernels are compared, a row of pixels has as many numbers as the table of weights."""
+
+    def write(net: Images) -> None:
+        net.conv(8, 1, 1)
+        before = net.last
+        net.add("MaxPool", before, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+        to_the_size_of(net, before, mode="cubic")
+        net.conv(8, 3, 1, group=8, pads=[1, 0, 1, 0])
+
+    net = images(write, 1, 3, None, None)
+    assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("side", 1, 8), (1, 2, 3, 7, 8), (3, 7))
+
+
 @pytest.mark.long
 def test_a_fixed_size(tmp_path: Path) -> None:
     """Images of any height and width become those of one."""
