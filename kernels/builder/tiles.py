@@ -123,12 +123,12 @@ def tiles_cost(tiles: Iterable[int], short: int = SHORT_TILE) -> int:
 
 
 def joined_tiles(rest: int, most: int, short: int = SHORT_TILE) -> int:
-    """Return how many of the last tiles of `most` rows are best cut together with a rest: as many as each of them pays,
-    at most MOST_JOINED."""
+    """Return how many of the last tiles of `most` rows are best cut together with a rest: as many as take no longer so,
+    at most MOST_JOINED. Of equal times the evener ones count: the narrowest tile may wait for its weights."""
     joined, rows = 0, rest + most
     while rest and joined < MOST_JOINED and rows < ROWS_OF_TABLE:
         alone = tiles_cost((most, *tail_tiles(rows - most, most, short)), short)
-        if tiles_cost(tail_tiles(rows, most, short), short) >= alone:
+        if tiles_cost(tail_tiles(rows, most, short), short) > alone:
             break
         joined, rows = joined + 1, rows + most
     return joined
