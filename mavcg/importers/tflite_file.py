@@ -32,7 +32,7 @@ from mavcg.importers.tflite_control import CONTROL, FlowSubgraph
 from mavcg.importers.tflite_inputs import declared_shapes, input_and_output_names, input_types
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor
 from mavcg.importers.tflite_ops.call import Handler, TfliteCall, scale_and_zero
-from mavcg.importers.tflite_ops.recurrent import KEEPERS
+from mavcg.importers.tflite_ops.recurrent import KEEPERS, batch_axis
 from mavcg.importers.tflite_ops.table import HANDLERS
 from mavcg.importers.tflite_parse import RUNS, parse_model, read_file
 from mavcg.importers.tflite_rows import with_row_updates
@@ -204,8 +204,15 @@ class TfliteImport:
         """Return the value of a tensor that an operator reads; a variable that it keeps is a state."""
         tensor = self.model.tensors[index]
         if tensor.variable and operator.op in KEEPERS and self.names is not None:
-            return self.variables.of_tensor(tensor, location, self.names)
+            return self.variables.of_tensor(tensor, self.sequences(operator, tensor, location), location, self.names)
         return self.value(index, location)
+
+    def sequences(self, operator: TfliteOperator, state: TfliteTensor, location: str) -> int:
+        """Return the number of sequences whose states a variable tensor holds: the file's, or as many as are given."""
+        axis, first = batch_axis(operator.op, operator.options), operator.inputs[0]
+        declared = self.model.tensors[first].shape[axis : axis + 1]
+        given = self.value(first, location).shape[axis : axis + 1]
+        return given[0] if given and declared == state.shape[:1] else state.shape[0]
 
     def convert(self, operator: TfliteOperator) -> None:
         """Add an operator to the graph.

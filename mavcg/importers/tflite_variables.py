@@ -77,9 +77,9 @@ class Variables:
             self.values[variable] = Value(self.emitter.builder.types[made], made)
         return self.values[variable]
 
-    def of_tensor(self, tensor: TfliteTensor, location: str, taken: Sequence[str]) -> Value:
-        """Return the value of a variable tensor, which is zero at first. taken: as for read. Raises: UnsupportedOp for
-        one of an unknown shape."""
+    def of_tensor(self, tensor: TfliteTensor, rows: int, location: str, taken: Sequence[str]) -> Value:
+        """Return the value of a variable tensor, which is zero at first. rows: its first length in place of the file's.
+        taken: as for read. Raises: UnsupportedOp for one of an unknown shape."""
         variable = (_TENSOR, str(tensor.index).encode())
         if variable not in self.values:
             if not tensor.dtype or any(n < 0 for n in tensor.shape) or tensor.free:
@@ -88,8 +88,9 @@ class Variables:
                     "variables of a known shape"
                 )
             (name,) = fresh_names((*taken, *self.emitter.builder.types), [tensor.name or "state"])
-            made = self.emitter.builder.input(name, TensorType(tensor.dtype, tensor.shape))
-            self.initial[variable] = np.zeros(tensor.shape, DTYPES[tensor.dtype])
+            shape = (rows, *tensor.shape[1:])
+            made = self.emitter.builder.input(name, TensorType(tensor.dtype, shape))
+            self.initial[variable] = np.zeros(shape, DTYPES[tensor.dtype])
             self.states.append((variable, made))
             self.values[variable] = Value(self.emitter.builder.types[made], made)
         return self.values[variable]

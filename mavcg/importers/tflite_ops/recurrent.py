@@ -80,6 +80,9 @@ def sequence_lstm(call: TfliteCall) -> Results:
         return hidden, cell
 
     first = (call.input(_STATE, 2), call.input(_CELL_STATE, 2))
+    if first[0].shape[0] != batch or first[1].shape != (batch, units):
+        types = " and ".join(str(state.type) for state in first)
+        raise call.fail(f"states {types} of {units} units, for the input {call.input(0).type}")
     sequence, (call.nexts[_STATE], call.nexts[_CELL_STATE]) = iterate(call, step, sums, first, StepOrder())
     made = call.reshape(sequence, (steps, batch, first[0].shape[1]))
     return made if call.option("TimeMajor", False) else call.transpose(made, (1, 0, 2))
@@ -93,6 +96,11 @@ def _clip(call: TfliteCall, x: Value, name: str) -> Value:
 def _check_floats(call: TfliteCall) -> None:
     if any(value is not None and not value.is_constant and value.dtype != "f32" for value in call.inputs):
         raise call.unsupported("8-bit arithmetic", "f32 inputs and states")
+
+
+def batch_axis(op: str, options: Mapping[str, object]) -> int:
+    """Return the axis of an operator's first input along which its sequences lie, as along axis 0 of its states."""
+    return 1 if op == "UNIDIRECTIONAL_SEQUENCE_LSTM" and options.get("TimeMajor") else 0
 
 
 HANDLERS: Mapping[str, Handler] = {"SVDF": svdf, "UNIDIRECTIONAL_SEQUENCE_LSTM": sequence_lstm}

@@ -19,6 +19,7 @@ from tests.mavcg.importers.grouped_attention_models import ROOM, SIZE
 from tests.mavcg.importers.grouped_attention_models import model as attention_model
 from tests.mavcg.importers.loop_models import scan_model
 from tests.mavcg.importers.recurrent_models import GATES, HIDDEN, WIDTH, model
+from tests.mavcg.importers.tflite.test_recurrent import lstm_file, svdf_file
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -168,6 +169,35 @@ def test_caches_of_texts_that_come_and_go(tmp_path: Path) -> None:
             feed = {"q": q, "last": ends, "total": total}
             (have,) = library.run(*(feed[tensor.name] for tensor in library.inputs))
             np.testing.assert_allclose(have, want, 2e-5, 2e-5)
+
+
+@pytest.mark.parametrize("lstm", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_variable_tensors_of_tflite_follow_the_sequences(tmp_path: Path, lstm: bool) -> None:
+    """LSTM and SVDF. LiteRT takes the file's number of sequences alone: here an interpreter has each one's file."""
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter
+    steps = 9
+
+    def file(batch: int) -> bytes:
+        rng = np.random.default_rng(4)
+        return lstm_file(steps, batch=batch, random=rng) if lstm else svdf_file(batch, 4, 1, True, 1, rng)
+
+    (tmp_path / "m.tflite").write_bytes(file(2))
+    between = f"x{steps}" if lstm else ""
+    report = json.loads(build_in(tmp_path, "m.tflite", f"--shape=t0=1..{MOST}{between}x3", *OPTIONS, "--json"))
+    assert all(state["type"].startswith(f"f32[{MOST},") for state in report["states"])
+    alone = [interpreter(model_content=file(1), num_threads=1) for _ in range(MOST)]
+    for each in alone:
+        each.allocate_tensors()
+    rng = np.random.default_rng(6)
+    with package.load(tmp_path / "libm.so", threads=2) as library:
+        for batch in BATCHES:
+            x = rng.standard_normal((batch, steps, 3) if lstm else (batch, 3)).astype(np.float32)
+            (have,) = library.run(x)
+            for i, each in enumerate(alone[:batch]):
+                each.set_tensor(each.get_input_details()[0]["index"], x[i : i + 1])
+                each.invoke()
+                want = each.get_tensor(each.get_output_details()[0]["index"])
+                np.testing.assert_allclose(have[i : i + 1], want, 1e-4, 1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from tests.mavcg.importers.tflite.stateful_runs import litert_runs, our_runs
 RANDOM = np.random.default_rng(11)
 
 
-def weights(*shape: int) -> Any:
-    return (RANDOM.standard_normal(shape) * 0.5).astype(np.float32)
+def weights(*shape: int, random: np.random.Generator = RANDOM) -> Any:
+    return (random.standard_normal(shape) * 0.5).astype(np.float32)
 
 
 def variable(w: Writer, shape: Sequence[int], dtype: str = "f32", **more: Any) -> int:
@@ -40,13 +40,15 @@ def agree(check: Checker, data: bytes, shape: Sequence[int], folder: Path) -> Gr
     return graph
 
 
-def svdf_file(batch: int, memory: int, rank: int, bias: bool, activation: int = 0) -> bytes:
+def svdf_file(
+    batch: int, memory: int, rank: int, bias: bool, activation: int = 0, random: np.random.Generator = RANDOM
+) -> bytes:
     w = Writer()
     units, width = 5, 3
     x = w.input((batch, width))
-    known = [w.constant(weights(units * rank, n)) for n in (width, memory)]
+    known = [w.constant(weights(units * rank, n, random=random)) for n in (width, memory)]
     state = variable(w, (batch, memory * units * rank))
-    inputs = [x, *known, w.constant(weights(units)) if bias else -1, state]
+    inputs = [x, *known, w.constant(weights(units, random=random)) if bias else -1, state]
     fields = {"rank": rank, "fusedActivationFunction": activation}
     return w.bytes(w.op("SVDF", inputs, "f32", "SVDFOptions", shape=(batch, units), **fields))
 
@@ -66,20 +68,23 @@ def lstm_file(
     coupled: bool = False,
     peepholes: bool = False,
     projection: int = 0,
+    batch: int = 2,
+    random: np.random.Generator = RANDOM,
     **fields: Any,
 ) -> bytes:
     w = Writer()
-    batch, width, units = 2, 3, 5
+    width, units = 3, 5
     out = projection or units
     x = w.input((steps, batch, width) if time_major else (batch, steps, width))
     absent = {0} if coupled else set[int]()
 
     def gates(*shape: int, numbers: Sequence[int] = range(4), wanted: bool = True) -> list[int]:
-        return [w.constant(weights(*shape)) if wanted and n not in absent else -1 for n in numbers]
+        return [w.constant(weights(*shape, random=random)) if wanted and n not in absent else -1 for n in numbers]
 
     inputs = [x, *gates(units, width), *gates(units, out), *gates(units, numbers=(0, 1, 3), wanted=peepholes)]
     inputs += gates(units)
-    inputs += [w.constant(weights(out, units)), w.constant(weights(out))] if projection else [-1, -1]
+    ends = [w.constant(weights(*shape, random=random)) for shape in ((out, units), (out,))]
+    inputs += ends if projection else [-1, -1]
     inputs += [variable(w, (batch, out)), variable(w, (batch, units)), -1, -1, -1, -1]
     shape = (steps, batch, out) if time_major else (batch, steps, out)
     fields = {"fusedActivationFunction": 4, "timeMajor": time_major, **fields}
@@ -101,6 +106,34 @@ def test_a_sequence_lstm(check: Checker, tmp_path: Path, form: dict[str, Any]) -
     steps, major = form.get("steps", 4), form.get("time_major", False)
     graph = agree(check, lstm_file(**form), (steps, 2, 3) if major else (2, steps, 3), tmp_path)
     assert len(graph.states) == 2
+
+
+@pytest.mark.parametrize("form", [{}, {"steps": 11, "time_major": True}])
+def test_states_of_as_many_sequences_as_are_given(tmp_path: Path, form: dict[str, Any]) -> None:
+    """The file is for two sequences. LiteRT takes no other number, so the reference is the file for three."""
+    files = [lstm_file(**form, batch=batch, random=np.random.default_rng(5)) for batch in (2, 3)]
+    steps, major = form.get("steps", 4), form.get("time_major", False)
+    shape = (steps, 3, 3) if major else (3, steps, 3)
+    (tmp_path / "m.tflite").write_bytes(files[0])
+    sequence = [RANDOM.standard_normal(shape).astype(np.float32) for _ in range(3)]
+    for loops in (False, True):
+        made = import_tflite(tmp_path / "m.tflite", {"t0": shape}, loops=loops)
+        for mine, wanted in zip(our_runs(made, sequence), litert_runs(files[1], sequence), strict=True):
+            np.testing.assert_allclose(mine, wanted, 1e-4, 1e-5)
+
+
+def test_a_file_whose_states_are_of_other_sequences_is_refused(check: Checker) -> None:
+    """As LiteRT does: the state of two sequences would be read as that of one of two time steps."""
+    w = Writer()
+    x = w.input((4, 2, 3))
+    inputs = [x, *(w.constant(weights(5, n)) for n in (3, 3, 3, 3, 5, 5, 5, 5)), -1, -1, -1]
+    inputs += [*(w.constant(weights(5)) for _ in range(4)), -1, -1]
+    inputs += [variable(w, (2, 5)), variable(w, (2, 5)), -1, -1, -1, -1]
+    fields = {"fusedActivationFunction": 4, "timeMajor": False}
+    name = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    y = w.op(name, inputs, "f32", "UnidirectionalSequenceLSTMOptions", shape=(4, 2, 5), **fields)
+    with pytest.raises(MavcgError, match=r"states f32\[2,5\] and f32\[2,5\] of 5 units, for the input f32\[4,2,3\]"):
+        check.load(w.bytes(y))
 
 
 def test_a_long_sequence_is_a_loop(tmp_path: Path) -> None:
