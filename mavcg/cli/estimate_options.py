@@ -68,7 +68,8 @@ class EstimateOptions:
         bool,
         typer.Option(
             "--sensitivity",
-            help="For models: show how the prediction changes if an assumed fact of the board is halved or doubled.",
+            help="For models: show how the prediction changes if an assumed fact of the board is halved or doubled, "
+            "and which choices turn if a core is slower or faster by the error of its model.",
         ),
     ] = False
     simulate_unsure: Annotated[

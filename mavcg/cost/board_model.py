@@ -24,6 +24,8 @@ from mavcg.specs.kernel import F32_BYTES
 from mavcg.toolchain.target import Target, parse_target
 
 CACHES = ("caches.l1d_bytes", "caches.l2_bytes")  # facts of a core's file
+RATE_KEYS = ("fma_per_cycle", "vector_per_cycle", "loads_per_cycle", "stores_per_cycle", "width")  # of IssueRates
+ALL_RATES = "all rates"
 TYPICAL_CORES = 4  # cores of a type, if no board is given
 
 # Names of the kinds of cores in sentences about assumed facts.
@@ -70,6 +72,28 @@ def with_half_arithmetic(model: BoardModel) -> BoardModel:
         versions={label: half(core) for label, core in model.versions.items()},
         clusters=tuple(map(half, model.clusters)),
         teams=tuple(map(half, model.teams)),
+    )
+
+
+def with_rate(model: BoardModel, core_name: str, key: str, factor: float) -> BoardModel:
+    """Return the model of the same cores, of which one type issues instructions at another rate.
+
+    key: of RATE_KEYS, or ALL_RATES for all of them. factor: of the core's own rate. The rate of all vector arithmetic
+    is never below that of multiply-adds.
+    """
+    keys = RATE_KEYS if key == ALL_RATES else (key,)
+
+    def with_rates(core: CoreModel) -> CoreModel:
+        if core.core is None or core.core.name != core_name:
+            return core
+        rates = replace(core.rates, **{name: factor * getattr(core.rates, name) for name in keys})
+        return replace(core, rates=replace(rates, vector_per_cycle=max(rates.vector_per_cycle, rates.fma_per_cycle)))
+
+    return replace(
+        model,
+        versions={label: with_rates(core) for label, core in model.versions.items()},
+        clusters=tuple(map(with_rates, model.clusters)),
+        teams=tuple(map(with_rates, model.teams)),
     )
 
 

@@ -140,13 +140,13 @@ def read_source(
     specs = {name: read_spec(k["spec"], f"{path}: kernel {name}") for name, k in note["kernels"].items()}
     plan = _plan_of(note["kernels"], specs)
     works = works_from_json(note["steps"])
-    model = _model_of(board)
+    model = model_of(board)
     return PredictedProgram(
         str(note["model"]), model, works, tuple(specs.values()), plan, path, note["versions"], _names(specs)
     )
 
 
-def _model_of(board: Board) -> BoardModel:
+def model_of(board: Board) -> BoardModel:
     """Return a board with a version of kernels for each core of it that is known."""
     cores = load_cores()
     return board_model([cores[core] for core in board.cores if core in cores], parse_target(board.target), board)
@@ -160,7 +160,13 @@ def lower_for_board(
     precision: of PRECISIONS; with AUTO_PRECISION errors are measured on random inputs, within the usual limit. stored:
     of STORED_TYPES, the type of weights in memory where that is predicted to pay.
     """
-    model = _model_of(board)
+    return lower_for_cores(name, graph, model_of(board), progress, precision, stored)
+
+
+def lower_for_cores(
+    name: str, graph: Graph, model: BoardModel, progress: Progress, precision: str = F32, stored: str | None = None
+) -> PredictedProgram:
+    """Return the same for the model of a board, whose cores may be as no file says."""
     if needs_half_cores(precision):
         model = with_half_arithmetic(model)
     question = ModelQuestion(PBQP, None, MAX_ERROR)

@@ -1,17 +1,27 @@
-"""Sensitivity of a prediction to the assumed facts of a board: each is varied, and all choices are made again."""
+"""Sensitivity of a prediction to the assumed facts of a board: each is varied, and all choices are made again.
+
+Those of the cores are varied by the error of each core's model (core_sensitivity.py).
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mavcg.choose.predict.files import is_model_file
 from mavcg.choose.predict.predict import Prediction, best_threads
 from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
+from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core_model import AssumedFact
+from mavcg.importers.load import import_model
+from mavcg.model.core_sensitivity import CoreEffect, core_effects, core_facts_json
+from mavcg.model.dump import dump
 from mavcg.model.estimating import predict_file
+from mavcg.model.precision import F32, optimised_graph
 
 FACTORS = (0.5, 2.0)
 NO_CACHE = "l2_bytes"  # for this fact 0 is tried too, as some cores have no L2
@@ -39,10 +49,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The prediction with all assumptions unchanged, and the effect of varying each."""
+    """The prediction with all assumptions unchanged, and the effect of varying each.
+
+    cores: effects of the rates of cores; none for a library, in which all is chosen.
+    """
 
     plain: Prediction
     effects: tuple[Effect, ...]
+    cores: tuple[CoreEffect, ...] = ()
 
 
 def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
@@ -87,24 +101,32 @@ def sensitivity(
 ) -> Sensitivity:
     """Predict a model again with each assumed fact times each factor, and without an assumed L2. Raises: MavcgError.
 
-    All choices are made again for each value.
+    All choices are made again for each value, and for each rate of a core that is wrong by as much as its model errs.
+    workers: processes, each with a value of its own.
     """
     plain = predict_file(path, board, threads, shapes, workers, progress)
     trials = [(fact, f) for fact in assumed_facts(board) for f in (*factors, *((0.0,) if fact.key == NO_CACHE else ()))]
-    effects = []
-    for number, (fact, factor) in enumerate(trials, 1):
+
+    def effect(fact: AssumedFact, factor: float) -> Effect:
         value = fact.value * factor
-        if factor and fact.key in _WHOLE and max(1, round(value)) == round(fact.value):
-            continue
-        progress(f"{number} of {len(trials)}: {name_of(fact, board)} times {factor:g}")
         try:
-            prediction = predict_file(path, with_fact(board, fact, value), threads, shapes, workers)
+            prediction = predict_file(path, with_fact(board, fact, value), threads, shapes, 1)
         except MavcgError as error:
-            effects.append(Effect(fact, factor, value, refused=str(error)))
-            continue
+            return Effect(fact, factor, value, refused=str(error))
         layers = changed_layers(plain, prediction)
-        effects.append(Effect(fact, factor, value, prediction.total_ms, best_threads(prediction).threads, layers))
-    return Sensitivity(plain, tuple(effects))
+        return Effect(fact, factor, value, prediction.total_ms, best_threads(prediction).threads, layers)
+
+    tasks = [
+        Task(f"{name_of(fact, board)} times {factor:g}", partial(effect, fact, factor))
+        for fact, factor in trials
+        if not factor or fact.key not in _WHOLE or max(1, round(fact.value * factor)) != round(fact.value)
+    ]
+    effects = run_tasks(tasks, workers, progress)
+    cores: tuple[CoreEffect, ...] = ()
+    if is_model_file(path):
+        graph = optimised_graph(import_model(path, shapes), F32, dump)
+        cores = core_effects(path.stem, graph, board, workers, progress)
+    return Sensitivity(plain, tuple(effects), cores)
 
 
 def changed_layers(plain: Prediction, changed: Prediction) -> tuple[str, ...]:
@@ -158,4 +180,5 @@ def sensitivity_json(result: Sensitivity, board: Board) -> dict[str, Any]:
             }
             for e in result.effects
         ],
+        "core_facts": core_facts_json(result.cores),
     }

@@ -9,6 +9,7 @@ import pytest
 
 from mavcg.choose.predict import spec_text
 from mavcg.choose.predict.files import library_note
+from mavcg.cost.board_model import ALL_RATES, RATE_KEYS
 from mavcg.hardware.board import Board, Cluster
 from mavcg.model import estimating
 from mavcg.model.sensitivity import assumed_facts, with_fact
@@ -204,8 +205,12 @@ def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: 
         )
     memory = [row["ms"] for (key, _), row in rows.items() if key == "memory_gb_per_s"]
     assert not memory or memory[0] >= memory[-1]
+    cores = document["core_facts"]
+    assert {row["core"] for row in cores} == {"cortex-a72"} and {row["error_is"] for row in cores} == {"published"}
+    assert {row["key"] for row in cores} == {ALL_RATES, *RATE_KEYS}
     table = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity")
-    assert table.status == 0 and "layers changed" in " ".join(table.stdout.split())
+    words = " ".join(table.stdout.split())
+    assert table.status == 0 and "layers changed" in words and "layers whose choice turns" in words
 
 
 @pytest.mark.long
