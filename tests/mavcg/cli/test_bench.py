@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from mavcg.cli.bench import _layers
+from mavcg.runtime.application import open_network
+from mavcg.runtime.random_inputs import random_inputs
 from mavcg.runtime.timed_runs import parse_threads, time_runs
 
 
@@ -30,6 +33,26 @@ def test_times_of_steps_on_request(mavcg: Any, tiny_library: Path) -> None:
     assert "first" in {layer["name"] for layer in layers} and "conv2d" in {layer["op"] for layer in layers}
     shown = mavcg("bench", tiny_library, *options).stdout
     assert "median ms" in shown and "first" in shown and "share" in shown
+
+
+def test_each_profile_follows_a_run_whose_threads_are_still_awake(tiny_library: Path) -> None:
+    calls: list[str] = []
+    with open_network(tiny_library, None, 1) as model:
+        arrays = random_inputs(model, 0)
+
+        class Recorded:
+            def run(self, *given: Any) -> Any:
+                calls.append("run")
+                return model.run(*given)
+
+            def profile(self, *given: Any) -> Any:
+                calls.append("profile")
+                return model.profile(*given)
+
+        layers = _layers(tiny_library, None, Recorded(), arrays, 3)
+
+    assert calls == ["run", "profile"] * 3
+    assert [layer["op"] for layer in layers].count("conv2d") >= 1
 
 
 def test_the_library_chooses(mavcg: Any, tiny_library: Path) -> None:
