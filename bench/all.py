@@ -33,6 +33,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.unequal_cores"),
     ("-m", "bench.predicted"),
     ("-m", "bench.planned_tiles"),
+    ("-m", "bench.apps.three_networks"),
     ("-m", "bench.apps.served_deadlines"),
     ("-m", "bench.model_build"),
     ("-m", "bench.model_accuracy"),
