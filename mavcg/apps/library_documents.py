@@ -42,14 +42,15 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
 def paging_json(paging: WeightPaging | None) -> dict[str, Any] | None:
     """Return what a library's document says of weights that are paged; None without a limit of those in memory.
 
-    limit_bytes, resident_bytes: that may be, and are at most, in memory at a time. paged_bytes: that a run of each
-    network maps anew. time_ms: that this is predicted to take.
+    limit_bytes, resident_bytes: that may be, and are at most, in memory at a time. kept_bytes: that stay there.
+    paged_bytes: that a run of each network maps anew. time_ms: that this is predicted to take, beside the run.
     """
     if paging is None:
         return None
     return {
         "limit_bytes": paging.limit_bytes,
         "resident_bytes": paging.resident_bytes,
+        "kept_bytes": paging.kept_bytes,
         "paged_bytes": paging.paged_bytes,
         "time_ms": round(paging.time_ms, 6),
     }

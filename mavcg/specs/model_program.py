@@ -94,10 +94,10 @@ class ProgramPhase:
 
 @dataclass(frozen=True)
 class PagedWeights:
-    """Constants begin to end - 1, in bytes, and what a run does with their pages before this phase.
+    """Constants begin to end - 1, in bytes, and what a run does with their pages.
 
-    advice: "release" lets go of them, "map" maps those that the phase reads, "prefetch" has the kernel read them from
-    the file, without waiting.
+    advice: "release" lets go of them, "map" maps them, both before the phase begins; "release_beside" and "map_beside"
+    do so while this phase and those that follow compute, in this order.
     """
 
     phase: int

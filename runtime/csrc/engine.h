@@ -90,9 +90,9 @@ struct engine_stage {
     struct engine_plan plan;
 };
 
-/* What is done before a phase with the pages of constants begin to end - 1, in bytes. In order of phase; the table ends
- * with phase 0xFFFFFFFF, which no program has. */
-enum { PAGES_RELEASE, PAGES_MAP, PAGES_PREFETCH };
+/* What is done with the pages of constants begin to end - 1, in bytes: before a phase, or beside it and those that
+ * follow. In order of phase, and of these four; the table ends with phase 0xFFFFFFFF, which no program has. */
+enum { PAGES_RELEASE, PAGES_MAP, PAGES_RELEASE_BESIDE, PAGES_MAP_BESIDE };
 struct engine_pages {
     uint32_t phase, advice;
     uint64_t begin, end;
@@ -136,6 +136,13 @@ struct engine_pool {
     __attribute__((aligned(CACHE_LINE))) uint32_t done;
 };
 
+/* What a run does with pages of constants (engine_paging.c). */
+struct engine_pager {
+    uint32_t next;        /* row of page_table that comes next in this run */
+    uint32_t first, last; /* rows of the work that threads may take, the last one exclusive */
+    uint32_t work;        /* enum pager_work of engine_paging.c */
+};
+
 struct mavcg_context {
     struct process_state *process; /* runs and threads of this process, see engine_process.h */
     bool cleared_in_child;         /* the kernel clears *process in a forked child */
@@ -160,6 +167,7 @@ struct mavcg_context {
     void **operands; /* [OPERANDS] addresses; each run sets those of inputs and outputs */
     void *library;   /* handle that keeps the code loaded while the context exists; NULL: the application has it */
     struct engine_pool pool;
+    struct engine_pager pager; /* of a program with rows in page_table */
 };
 
 struct engine_thread {

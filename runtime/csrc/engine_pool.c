@@ -13,6 +13,7 @@
 #include "engine_counts.h"
 #include "engine_machine.h"
 #include "engine_options.h"
+#include "engine_paging.h"
 #include "engine_process.h"
 #include "engine_system.h"
 #include "engine_wait.h"
@@ -255,6 +256,7 @@ static void *thread_main(void *argument) {
     for (;;) {
         seen = wait_for_post(pool, thread, seen);
         if (__atomic_load_n(&pool->stop, __ATOMIC_ACQUIRE)) return NULL;
+        help_paging(thread->context);
         work_on_step(thread->context, thread->number);
     }
 }

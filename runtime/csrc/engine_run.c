@@ -59,7 +59,7 @@ static int run_phases(struct mavcg_context *context, uint32_t begin, uint32_t en
 #if defined(MODEL_IN_APPLICATION)
         if (context->boundary) context->boundary(context->boundary_data);
 #endif
-        page_weights(number);
+        page_weights(context, number);
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;
@@ -152,10 +152,12 @@ MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *in
     int status = context->threads > 1 ? start_workers(context, this_process(context)) : MAVCG_OK;
     if (!status) status = begin_states(context);
     if (status) return status;
+    begin_paging(context);
     resolve_frame(context, inputs, outputs, frame);
     context->float_mode = float_mode();
     __atomic_store_n(&context->fault, 0, __ATOMIC_RELAXED);
     status = run_steps(context, step_ns);
+    end_paging(context);
     if (!status && __atomic_load_n(&context->fault, __ATOMIC_RELAXED)) status = MAVCG_ERROR_INDEX;
     if (!status) take_counted(context, outputs);
     end_states(context, status);

@@ -18,9 +18,9 @@ from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.kernel_versions import versions_of
 from mavcg.runtime.model_build import build_model_objects, constants_object
 from mavcg.runtime.model_header import constants_symbol, header_text
-from mavcg.runtime.model_text import tables_text
+from mavcg.runtime.model_text import EngineOptions, tables_text
 from mavcg.runtime.needs import compiler_needs
-from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
+from mavcg.specs.model_program import OperandAddress, PagedWeights, Program, ProgramStep, ProgramTensor, ThreadPlan
 from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_tool, run_zig
 
@@ -152,7 +152,7 @@ def build_driver(tmp_path_factory: pytest.TempPathFactory) -> Build:
 @pytest.fixture(scope="session")
 def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """build_checked(flags): everything by gcc, for sanitizers and for faults put in by macros. program, driver: others
-    than the exercise and its driver."""
+    than the exercise and its driver. pages: of constants, which are longer then."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     made: dict[object, Path] = {}
@@ -164,9 +164,10 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         plans: tuple[ThreadPlan, ...] = (),
         program: Program | None = None,
         driver: Path = HERE / "driver.c",
+        pages: tuple[PagedWeights, ...] = (),
     ) -> Path:
         program = program or exercise(plans=plans)
-        key = (tuple(flags), tuple(engine_flags), program, driver)
+        key = (tuple(flags), tuple(engine_flags), program, driver, pages)
         if key in made:
             return made[key]
         folder = tmp_path_factory.mktemp("checked")
@@ -174,9 +175,12 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         versions = {kernel: versions_of(kernel, dict.fromkeys(symbols, frozenset()), TWO_CORES) for kernel in KERNELS}
         needs = compiler_needs("x86_64_v3") if host_target().arch == "x86_64" else (0,) * 7
         (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
-        (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
+        (folder / "mavcg_model_tables.h").write_text(
+            tables_text(program, TWO_CORES, versions, needs, EngineOptions(pages=pages))
+        )
         (folder / f"{program.name}.h").write_text(header_text(program))
-        constants = constants_object([CONSTANTS], constants_symbol(program), host_target(), folder / "constants.o")
+        content = [CONSTANTS, bytes(max((page.end for page in pages), default=0))]
+        constants = constants_object(content, constants_symbol(program), host_target(), folder / "constants.o")
         common = [
             "gcc",
             "-std=gnu11",

@@ -90,6 +90,15 @@ int failing_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return until_failure-- == 0 ? EAGAIN : pthread_create(thread, attributes, start, argument);
 }
 
+/* A kernel that neither reads pages ahead nor maps them when it is asked to. */
+int older_madvise(void *place, size_t bytes, int advice);
+int older_madvise(void *place, size_t bytes, int advice) {
+    enum { ADVICE_MAP_READ = 22 };
+    if (advice != MADV_WILLNEED && advice != ADVICE_MAP_READ) return madvise(place, bytes, advice);
+    errno = EINVAL;
+    return -1;
+}
+
 static int failures(void) {
     exercise_options options = {6, 0, {0, 0}};
     exercise_context *context;
