@@ -27,6 +27,7 @@
 #define CONSTANTS_BYTES 64ull
 #define STATE_BYTES 768ull
 #define SWAPPED_BYTES 256ull
+#define MOVED_BYTES 0ull
 #define SAVED_BYTES 528ull
 #define STATES_DIGEST 8715734177928066833ull
 static const uint32_t base_needs[MAVCG_NEED_WORDS] = {
@@ -71,8 +72,8 @@ static const mavcg_tensor states_table[] = {
     {"c", 1, 2, states_dims + 2, 256},
 };
 static const struct engine_state state_table[] = {
-    {0, 256, -1, 1},
-    {256, 256, 0, 0},
+    {0, 256, -1, 1, 0, 0, 0},
+    {256, 256, 0, 0, 0, 0, 2},
 };
 static const mavcg_dimension dimension_table[] = {
     {"rows", 1, 4},
@@ -101,6 +102,12 @@ static const int32_t inputs_counts[] = {
 };
 static const int32_t outputs_counts[] = {
     0,
+    -1,
+};
+static const int32_t states_counts[] = {
+    -1,
+    -1,
+    -1,
     -1,
 };
 static const mavcg_step steps_table[] = {
