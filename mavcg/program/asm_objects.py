@@ -12,7 +12,7 @@ from pathlib import Path
 from mavcg.assembly.tuning import tune_versions
 from mavcg.assembly.tuning_options import Tuning, has_machine_passes
 from mavcg.assembly.version_tuning import TuningFailure, TuningJob
-from mavcg.errors import ToolError
+from mavcg.errors import CannotRun, ToolError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes
@@ -172,6 +172,8 @@ def _assembly_failures(writer: AsmObjectWriter, bodies: Sequence[CompiledVersion
     for name, own in sorted(labels.items()):
         try:
             writer.assemble_versions({name: own}, ())
+        except CannotRun:
+            raise
         except ToolError as error:
             refused[name] = f"its versions do not assemble: {first_error(error)}"
     return refused

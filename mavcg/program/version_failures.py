@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mavcg.errors import MavcgError, fault_text
+from mavcg.errors import CannotRun, MavcgError, fault_text
 from mavcg.passes.ir.module_text import ModuleText
 from mavcg.passes.ir.refuse import outlined_regions
 from mavcg.passes.ir.source_lines import enclosing_function, line_of_code
@@ -23,10 +23,12 @@ class FunctionFailures(MavcgError):
 def failing_alone(function: str, what: str) -> Iterator[None]:
     """Run a step of one function, such as "the choice of its versions".
 
-    Raises: FunctionFailures of this function where the step raises anything.
+    Raises: FunctionFailures of this function where the step raises anything but CannotRun, which is the system's.
     """
     try:
         yield
+    except CannotRun:
+        raise
     except MavcgError as error:
         raise FunctionFailures({function: f"{what} fails: {first_error(error)}"}) from error
     except Exception as error:
@@ -64,10 +66,12 @@ class VersionFailures:
     def refusing(self, name: str, what: str) -> Iterator[None]:
         """Turn an error that is met while a function's code is made into the reason why the function is refused.
 
-        A fault of mavcg too costs only this function its versions; the report names it.
+        A fault of mavcg too costs only this function its versions; the report names it. Raises: CannotRun.
         """
         try:
             yield
+        except CannotRun:
+            raise
         except IrError as error:
             place = line_of_code(error.text, error.line) if error.line else ""
             self.add(name, f"{what} cannot be made: {error}", place)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mavcg.errors import MavcgError, ToolError
+from mavcg.errors import CannotRun, MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.store import NOTHING_KEPT, EntryStore, open_store
 from mavcg.toolchain.codegen_batch import assembly_as_ir, batch_size, compile_batch
@@ -166,6 +166,7 @@ def assemble_all(
     """Assemble texts that include no file, `workers` at a time; return in order what is wrong with each, or None.
 
     progress: called once per finished job, from any thread. store: where objects are kept, and found again.
+    Raises: CannotRun if the assembler cannot be started, which says nothing of the texts.
     """
     errors: list[ToolError | None] = [None] * len(jobs)
     size = batch_size(len(jobs), workers)
@@ -177,6 +178,8 @@ def assemble_all(
             try:
                 if job not in made:
                     assemble(job.asm, job.out, target, job.title, store=store)
+            except CannotRun:
+                raise
             except ToolError as error:
                 errors[number] = error
             progress()
@@ -221,6 +224,7 @@ def compile_all(
     """Compile modules to text ("ir" or "asm"), `workers` at a time; return the texts in order, a Failure for a refusal.
 
     progress: called once per finished job, from any thread. store: where texts are kept, and found again.
+    Raises: CannotRun if the compiler cannot be started, which says nothing of the modules.
     """
 
     keys = [_key([_clang(job.target), *_options(job)], job.text) for job in jobs]
@@ -268,6 +272,8 @@ def _compile_text(job: CodegenJob) -> str | Failure:
         try:
             compile_module(job, out)
             return out.read_text(encoding="utf-8", errors="surrogateescape")
+        except CannotRun:
+            raise
         except ToolError as error:
             return Failure(*_reason(str(error)))
 

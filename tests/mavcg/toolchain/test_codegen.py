@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from mavcg.errors import MavcgError, ToolError
+from mavcg.errors import CannotRun, MavcgError, ToolError
 from mavcg.files.store import EntryStore
 from mavcg.objects.elf import function_symbols
+from mavcg.program.version_failures import VersionFailures, failing_alone
 from mavcg.toolchain import codegen
 from mavcg.toolchain.codegen import (
     AssemblyJob,
@@ -180,6 +181,25 @@ def test_a_text_that_does_not_assemble_is_named_and_the_others_are_there(tmp_pat
 
     assert none is also_none is None and "assembling text 1" in str(error) and "nonsense" in str(error)
     assert len(told) == 3 and jobs[0].out.exists() and jobs[2].out.exists() and not jobs[1].out.exists()
+
+
+def test_a_compiler_that_cannot_be_started_is_no_fault_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Functions would lose their versions, and a build without any would end with 0."""
+
+    def refuse(*_: object) -> str:
+        raise CannotRun("clang cannot be run: Permission denied")
+
+    monkeypatch.setattr(codegen, "run_zig", refuse)
+    with pytest.raises(CannotRun):
+        compile_all([CodegenJob(ADD, ARM, "a")], 1, lambda: None)
+    with pytest.raises(CannotRun):
+        assemble_all([AssemblyJob("\tnop\n", tmp_path / "a.o", "a text")], ARM, 1, lambda: None)
+    with pytest.raises(CannotRun), failing_alone("f", "the choice of its versions"):
+        refuse()
+    with pytest.raises(CannotRun), VersionFailures().refusing("f", "its version"):
+        refuse()
 
 
 def test_workers_have_several_groups_each_and_one_worker_few() -> None:
