@@ -1,8 +1,8 @@
 """Numbers of a spec that a run sets: lengths and strides that follow from its bounded dimensions (docs/lengths.md).
 
-A spec that may have such numbers has a field `words` (specs/kernel.py), which says what operand has which of them. Path
-`PLACE.2` is none of the spec's integers: it is where the tensor of operand 2 begins in its buffer, in bytes, such as
-inside of a padded image; the operand itself is the buffer.
+A spec that may have such numbers has a field `words` (specs/kernel.py), which says what operand has which of them; the
+number at a path behind `BACK` is negative. Path `PLACE.2` is none of the spec's integers: it is where the tensor of
+operand 2 begins in its buffer, in bytes, such as inside of a padded image; the operand itself is the buffer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from mavcg.kernels.builder.emit import I32, I64, address, index_value, operand, 
 from mavcg.specs.kernel import Words
 
 Number: TypeAlias = int | ir.Value
-PLACE = "place"
+PLACE, BACK = "place", "-"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ def load_numbers(b: ir.IRBuilder, words: Words, first: int) -> RunNumbers:
         word: b.zext(b.load(operand(b, first + word, f"word_{word}"), align=4, typ=I32), I64, name=f"number_{word}")
         for word in dict.fromkeys(word for _, word in words)
     }
-    return RunNumbers(b, {path: loaded[word] for path, word in words})
+    signed = {path: b.neg(loaded[word]) if path.startswith(BACK) else loaded[word] for path, word in words}
+    return RunNumbers(b, {path.removeprefix(BACK): number for path, number in signed.items()})
 
 
 def fixed_number(number: Number) -> int | None:

@@ -118,7 +118,7 @@ class Operand:
 
 # Of a spec's integers that a run sets: for each (path, word), where the path leads to the integer, "nest.strides.0.1",
 # and the word is the number of an operand of 32 bits, counted from the first such operand, which are the last ones. The
-# integer in the spec is that of the longest lengths.
+# integer in the spec is that of the longest lengths; of one with a minus before its path it is negative.
 Words: TypeAlias = tuple[tuple[str, int], ...]
 
 

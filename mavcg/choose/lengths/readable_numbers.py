@@ -121,6 +121,11 @@ def has_meaning(spec: KernelSpec, path: str) -> bool:
     return path not in {f"{name}.{at}" for name in MATRIX_STRIDES for at, n in enumerate(spec.batch) if n == 1}
 
 
+def may_go_back(spec: KernelSpec, path: str) -> bool:
+    """Return True for a stride of a spec, by its path, that may be negative in a run, as of a reversed slice."""
+    return isinstance(spec, CopySpec) and _begins(path, ("nest.strides.0",))
+
+
 def begins_anywhere(spec: KernelSpec) -> bool:
     """Return True if the tensors of a kernel may begin elsewhere in their buffers at other lengths."""
     return type(spec) not in _AT_FIXED_PLACES

@@ -16,6 +16,7 @@ from mavcg.choose.lengths.readable_numbers import (
     has_meaning,
     has_run_numbers,
     is_unread,
+    may_go_back,
     rows_of,
 )
 from mavcg.choose.lengths.run_views import RunView
@@ -23,7 +24,7 @@ from mavcg.choose.lengths.samples import Lengths, fit_count
 from mavcg.graph.counts import Count, Dimension, is_symbolic, product_of, value_at
 from mavcg.kernels.attention.spec import Attention
 from mavcg.kernels.builder.nest import collapse
-from mavcg.kernels.builder.run_numbers import PLACE
+from mavcg.kernels.builder.run_numbers import BACK, PLACE
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.resample import ResampleSpec
 from mavcg.kernels.tensor.softmax import Softmax
@@ -78,8 +79,11 @@ def merge_by_words(
         elif all(value == values[0] for value in values) or is_unread(longest, path):
             continue
         else:
-            numbers = [value for value in values if isinstance(value, int) and value >= 0]
-            fits = len(numbers) == len(values)
+            numbers = [abs(value) for value in values if isinstance(value, int)]
+            signs = {value < 0 for value in values if isinstance(value, int)}
+            fits = len(numbers) == len(values) and (
+                signs == {False} or (signs == {True} and may_go_back(longest, path))
+            )
             own = of_operands.get(path.rpartition(".")[0], ())
             count = _count_of(numbers, samples, dimensions, known, (own, candidates)) if fits else None
         if count is None:
@@ -97,7 +101,8 @@ def merge_by_words(
         return None
     read |= places
     words = tuple(dict.fromkeys(read.values()))
-    of_run = tuple((path, words.index(count)) for path, count in read.items())
+    back = {path for path, number in leaves[0].items() if isinstance(number, int) and number < 0}
+    of_run = tuple((BACK * (path in back) + path, words.index(count)) for path, count in read.items())
     rows = rows_of(longest, {path: counts.get(path, value) for path, value in leaves[0].items()})  # type: ignore[arg-type]
     return MergedSpec(replace(longest, words=of_run), words, rows)  # type: ignore[call-arg]
 

@@ -113,6 +113,11 @@ def test_the_provider_takes_every_length_of_the_unchanged_model(built: tuple[Pat
         for length in LENGTHS:
             x = {"x": inputs_of(length)}
             check(session.run(None, x)[0], reference.run(None, x)[0])
+        for wrong in (MOST + 1, 0):
+            with pytest.raises(Exception, match="has shape|Got: 0|nvalid"):
+                session.run(None, {"x": np.zeros((1, wrong, WIDTH), np.float32)})
+        x = {"x": inputs_of(MOST)}
+        check(session.run(None, x)[0], reference.run(None, x)[0])
         del session
     finally:
         onnxruntime.unregister_execution_provider_library(name)

@@ -126,3 +126,12 @@ def test_last_rows_of_tensors_that_lie_in_wider_ones(tmp_path: Path) -> None:
     behind = cut(net, "x", -1)
     path = net.save(tmp_path / "m.onnx", [joined, last, wider, behind])
     assert_right(path, (1, None, 8), Dimension("tokens", 1, 20), (1, 2, 19, 20), (2, 19))
+
+
+def test_channels_in_reverse(tmp_path: Path) -> None:
+    """Each has the time inside: the stride back to the one before follows from the length."""
+    net = Tokens(4)
+    turned = net.add("Transpose", "x", perm=[0, 2, 1])
+    swapped, some = cut(net, turned, -1, -FAR, -1), cut(net, turned, 2, -FAR, -2)
+    path = net.save(tmp_path / "m.onnx", [swapped, some])
+    assert_right(path, (1, None, 4), Dimension("time", 1, 30), (1, 2, 3, 29, 30), (2, 29))
