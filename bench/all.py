@@ -25,6 +25,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.peers"),
     ("-m", "bench.peers", "--precision", "bf16"),
     ("-m", "bench.threads"),
+    ("-m", "bench.limits"),
     ("-m", "bench.streaming"),
     ("-m", "bench.handover"),
     ("-m", "bench.decoder"),

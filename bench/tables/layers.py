@@ -82,7 +82,43 @@ def blas_peers(record: Record) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def limits(record: Record) -> str:
+    """Return the tables of networks beside their limits: whole ones, and the layers that lose most."""
+    whole = [
+        [
+            row["network"],
+            row["threads"],
+            f"{row['median_ms']:.2f}",
+            f"{row['limit_ms']:.2f}",
+            f"{row['over']:.2f}",
+            f"{row['above']} of {row['layers']}",
+        ]
+        for row in record["rows"]
+    ]
+    most = [
+        [
+            row["network"],
+            row["threads"],
+            layer["name"],
+            layer["primitive"] or layer["op"],
+            f"{layer['ms']:.3f}",
+            f"{layer['limit_ms']:.3f}",
+            layer["bound_by"],
+        ]
+        for row in record["rows"]
+        for layer in row["most"]
+    ]
+    text = (
+        "Measured: a run's median beside the sum of its layers' limits, the larger of arithmetic at the measured peak "
+    )
+    text += f"and of bytes at the measured bandwidth; layers that are above {record['near']} of theirs."
+    head = ["network", "threads", "ms", "limit ms", "over", "layers above"]
+    tables = (table(head, whole), table([*head[:2], "layer", "by", *head[2:4], "bound by"], most))
+    return "\n\n".join((text, tables[0], "The layers that lose most:", tables[1]))
+
+
 TABLES: Tables = {
+    "limits": ("Networks beside the limits of the machine", limits),
     "conv_layers": ("Layers and products beside the peak", conv_layers),
     "winograd": ("Winograd's convolutions beside the implicit product", winograd),
     "gemm_peers": ("Products beside other libraries", gemm_peers),

@@ -1,0 +1,83 @@
+"""Ten networks beside the limits of this machine: `python -m bench.limits [NETWORK ..]`, on a quiet machine.
+
+`mavcg bench --limit` of each network's library, with one thread and two: its time, the sum of its layers' limits, and
+the layers that lose most. Without names, bench/results/limits.json is written.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.models import model_path
+from bench.record import facts, write
+from bench.runners import built_library
+from bench.tables.catalogue import print_record
+from mavcg.cost.limit import NEAR
+from mavcg.errors import MavcgError
+
+NETWORKS = (
+    "mobilenet_v1-random",
+    "mobilenet_v2",
+    "efficientnet_lite0",
+    "squeezenet-random",
+    "alexnet-random",
+    "inception_v1-random",
+    "resnet50-random",
+    "vgg19-random",
+    "mobilenet_v2-int8",
+    "resnet50-random-int8",
+)
+THREADS, SECONDS = "1,2", 2
+MOST_LAYERS = 3  # of a network and a number of threads, those that lose most
+
+
+def limits(name: str) -> list[dict[str, Any]]:
+    """Return the rows of a network, one for each number of threads. Raises: MavcgError where it cannot be timed."""
+    command = [sys.executable, "-m", "mavcg.cli", "bench", str(built_library(model_path(name)))]
+    command += ["--limit", "--threads", THREADS, "--seconds", str(SECONDS), "--json"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+    if done.returncode:
+        raise MavcgError(f"{name}: mavcg bench --limit fails: {done.stderr.strip()}")
+    return [row_of(name, measured) for measured in json.loads(done.stdout)["measured"]]
+
+
+def row_of(name: str, measured: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a network with a number of threads, of an entry of `mavcg bench --limit --json`."""
+    layers = measured["limits"]["layers"]
+    lost = sorted(layers, key=lambda layer: layer["limit_ms"] - layer["ms"])[:MOST_LAYERS]
+    keys = ("name", "op", "ms", "limit_ms", "bound_by")
+    return {
+        "network": name,
+        "threads": measured["threads"],
+        "median_ms": measured["median_ms"],
+        "limit_ms": measured["limits"]["total"]["limit_ms"],
+        "over": round(measured["median_ms"] / measured["limits"]["total"]["limit_ms"], 3),
+        "layers": len(layers),
+        "above": sum(layer["over"] is not None and layer["over"] > NEAR for layer in layers),
+        "most": [{"primitive": layer.get("primitive", ""), **{key: layer[key] for key in keys}} for layer in lost],
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the record where all networks were measured."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=NETWORKS, help="of bench.models; ten where none is named")
+    networks = parser.parse_args().networks
+    rows = []
+    try:
+        for name in networks:
+            print(f"bench: {name}", file=sys.stderr, flush=True)
+            rows += limits(name)
+    except MavcgError as error:
+        sys.exit(f"bench.limits: {error}")
+    record = {**facts("measured", "bench.limits"), "near": NEAR, "rows": rows}
+    if networks == NETWORKS:
+        write("limits", record)
+    print_record("limits", record)
+
+
+if __name__ == "__main__":
+    main()
