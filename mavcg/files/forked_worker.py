@@ -80,6 +80,7 @@ class ForkedWorker:
 
 def _serve(answer: Callable[[Any], Any], pipe: Connection, parents: Sequence[Connection]) -> None:
     """Answer requests as they arrive, until the parent closes its end of the pipe or ends."""
+    making.release()  # this copy of the lock is held since the fork, and threads of a task would wait for it
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_DFL)  # folders are the parent's to remove
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends its workers

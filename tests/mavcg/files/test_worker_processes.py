@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files import forked_worker
+from mavcg.files.scratch import making
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
 
 
@@ -26,6 +28,16 @@ def test_results_are_in_order_whatever_the_number_of_workers(workers: int) -> No
     assert [value for value, _ in results] == [n * n + 7 for n in range(9)]
     assert sorted(begun) == [f"square {n}" for n in range(9)]
     assert ({process for _, process in results} == {os.getpid()}) == (workers == 1)
+
+
+def test_threads_of_a_task_may_make_folders_and_processes() -> None:
+    """They waited for ever for the lock that is held during the fork, such as compilers of kernels in a trial."""
+
+    def is_free() -> bool:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(making.acquire, timeout=5).result()
+
+    assert run_tasks([Task("a", is_free), Task("b", is_free)], 2) == [True, True]
 
 
 def test_the_costliest_begin_first_and_results_keep_the_order() -> None:
