@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.choose.predict.files import is_model_file
-from mavcg.choose.predict.predict import Prediction, best_threads
+from mavcg.choose.predict.kernel_cycles import KnownModels
+from mavcg.choose.predict.predict import Prediction, best_threads, predict
 from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
 from mavcg.files.worker_processes import Task, run_tasks
@@ -20,7 +21,7 @@ from mavcg.hardware.core_model import AssumedFact
 from mavcg.importers.load import import_model
 from mavcg.model.core_sensitivity import CoreEffect, core_effects, core_facts_json
 from mavcg.model.dump import dump
-from mavcg.model.estimating import predict_file
+from mavcg.model.estimating import read_source
 from mavcg.model.precision import F32, optimised_graph
 
 FACTORS = (0.5, 2.0)
@@ -104,13 +105,15 @@ def sensitivity(
     All choices are made again for each value, and for each rate of a core that is wrong by as much as its model errs.
     workers: processes, each with a value of its own.
     """
-    plain = predict_file(path, board, threads, shapes, workers, progress)
+    known: KnownModels = {}  # of the unchanged board: processes of the trials begin with them
+    plain = predict(read_source(path, board, shapes, progress), threads, workers, progress, known=known)
     trials = [(fact, f) for fact in assumed_facts(board) for f in (*factors, *((0.0,) if fact.key == NO_CACHE else ()))]
 
     def effect(fact: AssumedFact, factor: float) -> Effect:
         value = fact.value * factor
         try:
-            prediction = predict_file(path, with_fact(board, fact, value), threads, shapes, 1)
+            source = read_source(path, with_fact(board, fact, value), shapes, lambda message: None)
+            prediction = predict(source, threads, known=known)
         except MavcgError as error:
             return Effect(fact, factor, value, refused=str(error))
         layers = changed_layers(plain, prediction)

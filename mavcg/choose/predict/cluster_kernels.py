@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.choose.predict.asm_blocks import BuiltLoop, built_loops
-from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
+from mavcg.choose.predict.kernel_cycles import KernelModel, KnownModels, kernel_models
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.profiles.load import load_cores
@@ -26,7 +26,8 @@ class ProgramKernels:
     """Kernels of a program.
 
     names: a kernel's name in the program's steps and in the library -> kernel_name of its spec. library: where it is
-    built; its loops count as the machine passes left them. workers: processes that compile kernels.
+    built; its loops count as the machine passes left them. workers: processes that compile kernels. models: of kernels
+    on cores, from earlier predictions of the same model or library.
     """
 
     specs: Sequence[KernelSpec]
@@ -36,6 +37,7 @@ class ProgramKernels:
     library: Path | None
     workers: int
     progress: Callable[[str], None]
+    models: KnownModels | None = None
 
     def on_clusters(self, cores: Sequence[CoreModel], assumed: dict[str, None]) -> list[dict[str, KernelModel]]:
         """Return the models on each cluster, by kernel name. cores: one of each. assumed: gets the assumptions."""
@@ -51,7 +53,7 @@ class ProgramKernels:
                 if built is None and self._is_tuned(core):
                     assumed[TUNED.format(label)] = None
                 known[label] = kernel_models(
-                    self.specs, core, self.target, self.workers, self.progress, built, self.plan
+                    self.specs, core, self.target, self.workers, self.progress, built, self.plan, self.models
                 )
             by_cluster.append(known[label])
         return by_cluster

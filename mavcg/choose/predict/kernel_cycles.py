@@ -27,7 +27,8 @@ from mavcg.choose.predict.loop_accesses import Loop, read_loops, successors, wit
 from mavcg.choose.predict.mix import mixes_of
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.issue_rates import InstructionMix
+from mavcg.hardware.issue_rates import InstructionMix, IssueRates
+from mavcg.hardware.machine import Machine
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.profiles.cost_fits import all_cores_fit
@@ -133,6 +134,10 @@ class KernelModel:
         return cycles
 
 
+# Models of kernels by the kernel's name, its macro-tile, the machine that it is emitted for, the core and its rates.
+KnownModels = dict[tuple[str, MacroTile | None, Machine, str, IssueRates], KernelModel]
+
+
 def task_cycles(kernel: KernelModel, rows: int, call_rows: int, weight_bytes: int = 0) -> tuple[float, float, int]:
     """Return the cycles of a whole task of `call_rows` rows, of the last task, and the number of tasks.
 
@@ -151,12 +156,18 @@ def kernel_models(
     progress: Callable[[str], None] = lambda message: None,
     built: Mapping[str, Sequence[BuiltLoop]] | None = None,
     plan: TilePlan = UNPLANNED,
+    known: KnownModels | None = None,
 ) -> dict[str, KernelModel]:
     """Return the model of every spec on a core, by kernel name.
 
-    built: loops of a library's kernels after the machine passes (built_loops). plan: macro-tiles. Raises: ToolError if
-    the compiler rejects a kernel.
+    built: loops of a library's kernels after the machine passes (built_loops). plan: macro-tiles. known: models of
+    earlier calls with the same `built`, which gets the new ones. Raises: ToolError if the compiler rejects a kernel.
     """
+    known = {} if known is None else known
+    names = {kernel_name(spec): spec for spec in specs}
+    core = "" if model.core is None else model.core.name
+    keys = {name: (name, plan.of(name, model.label), model.machine, core, model.rates) for name in names}
+    specs = [spec for name, spec in names.items() if keys[name] not in known]
     blocks: dict[str, dict[str, BlockCost]] = {}
     if model.timing is not None:
         with scratch_folder("mavcg-predict-") as folder, ThreadPoolExecutor(workers) as pool:
@@ -168,13 +179,10 @@ def kernel_models(
             ]
             for job in jobs:
                 blocks.update(job.result())
-    names = {kernel_name(spec): spec for spec in specs}
-    return {
-        name: _model(
-            spec, model, plan.of(name, model.label), cycles_as_built(blocks.get(name, {}), (built or {}).get(name, ()))
-        )
-        for name, spec in names.items()
-    }
+    for name in map(kernel_name, specs):
+        cycles = cycles_as_built(blocks.get(name, {}), (built or {}).get(name, ()))
+        known[keys[name]] = _model(names[name], model, plan.of(name, model.label), cycles)
+    return {name: known[key] for name, key in keys.items()}
 
 
 def _model(

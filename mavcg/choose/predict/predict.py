@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mavcg.choose.lowering.kernel_code import UNPLANNED
 from mavcg.choose.predict.cluster_kernels import ProgramKernels, running_cores
+from mavcg.choose.predict.kernel_cycles import KnownModels
 from mavcg.choose.predict.latency import StepCost, StepModel, total_ms
 from mavcg.choose.predict.memory import reuse_distances
 from mavcg.choose.predict.unsure import StepSimulator, unsure_because, with_simulated
@@ -133,12 +134,14 @@ def predict(
     progress: Callable[[str], None] = lambda message: None,
     teams: Sequence[tuple[int, int]] = (),
     simulate: StepSimulator | None = None,
+    known: KnownModels | None = None,
 ) -> Prediction:
     """Predict a lowered model on its board.
 
     threads: for `layers` and `chosen`, the fastest cores first; 0: the best number.
     teams: (cluster's number on the board, cores of it), which work at the same time, on a run each.
     simulate: steps whose time by the model is unsure; None: they stay modelled.
+    known: models of kernels from predictions of the same model or library, which gets the new ones.
     Raises: MavcgError for more threads than the board has CPUs, and for a board of which no core is known.
     """
     model, board = program.board, program.board.board
@@ -158,6 +161,7 @@ def predict(
         program.library,
         workers,
         progress,
+        known,
     )
     models = kernels.on_clusters(alone, assumed)
     steps = [

@@ -1,12 +1,13 @@
 """Cycles of kernels: assembly with named blocks against figures worked out by hand, and a compiled kernel."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mavcg.choose.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.choose.predict.cluster_kernels import version_of
-from mavcg.choose.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
+from mavcg.choose.predict.kernel_cycles import PIPELINE, RATES, KernelModel, KnownModels, kernel_models, task_cycles
 from mavcg.cost.board_model import core_model
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core_model import CoreModel
@@ -77,6 +78,21 @@ def test_a_kernel_on_an_arm_core_is_put_to_its_pipeline_model(make: Any) -> None
     assert kernel.how == PIPELINE
     # One fmla of four lanes a cycle is the roof of an A55; half of it is what an untuned loop reaches at least.
     assert spec.work / 8 < cycles < spec.work / 8 * 2.5
+
+
+def test_a_known_model_is_of_the_same_core_and_rates(make: Any) -> None:
+    target = parse_target("aarch64-linux-gnu.2.17")
+    little, big = (alone(name, target) for name in ("cortex-a55", "cortex-a76"))
+    spec, known = make.conv(lanes=8), KnownModels()
+    (first,) = kernel_models([spec], little, target, known=known).values()
+    (again,) = kernel_models([spec], little, target, known=known).values()
+    assert again is first
+
+    faster = replace(little, rates=replace(little.rates, miss_cycles=0))
+    other_core = big.running(little.machine)
+    others = [next(iter(kernel_models([spec], core, target, known=known).values())) for core in (faster, other_core)]
+    assert others[0].miss_cycles == 0 < first.miss_cycles and others[1] is not first
+    assert others[1].block_cycles != first.block_cycles and len(known) == 3
 
 
 def test_a_kernel_on_x86_is_near_its_multiply_add_roof(make: Any) -> None:
