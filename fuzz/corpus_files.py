@@ -27,14 +27,13 @@ OF_PROFILES = {
 POWER = '[a]\nsource = "x"\nkhz_mw = [[1800000, 320.5], [2400000, 845]]\n'
 FACTS = """\
 branches.mispredict = 11
-caches.l1d_bytes = { value = 32768, source = "x" }
-instr."fmla v.4s".latency = 4
+instr.fmla_q.latency = { value = 4, source = "x" }
 """
 TEMPLATES = """\
 [kinds]
 any_conv = ["conv", "depthwise"]
 [template."conv+pool"]
-nodes = { a = "any_conv", b = "pool" }
+nodes = { a = "any_conv", b = "max_pool" }
 edges = [["a", "b"]]
 kernel = { b = 3 }
 stride = { b = 2 }
@@ -42,7 +41,7 @@ context = ["b"]
 """
 LEVELS = """\
 {"frequency": 1, "bandwidth": 20, "pe_len": [16, 16], "pe_mapping": [["IC"], ["OC"]], // words
- "levels": [{"name": "far", "size": 512, "bandwidth": 40}, {"name": "near", "input": 8, "weight": 4, "output": 8}]}
+ "levels": [{"name": "near", "mem_size": [8, 4, 8], "bandwidth": 80}, {"name": "far", "mem_size": 512}]}
 """
 SPACE = """\
 technology = "45nm"
@@ -236,7 +235,7 @@ JSON_TABLES = {
             "rounding": "half_up",
         },
     },
-    "spec": {"scatter": ["f32", 4, [2, 3], {"float": "inf"}]},
+    "spec": {"scatter": ["f32", "max", {"nest": [[3], [[1], [1]]]}, 8, 2, 1, 5, 3, 3]},
     "log": {"object": "/x/a.o", "functions": ["f", "g"]},
 }
 IR = """\
