@@ -29,7 +29,7 @@ def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
         x, flat = given[0], helper.make_node(node.op_type, ["x"], ["y"], axis=1)
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
-        return [run_reference(flat, 13, {"x": rows})[0].reshape(x.shape)]
+        return [computed(flat, 13, [rows])[0].reshape(x.shape)]
     if node.op_type == "Resize" and _is_aligned(node) and len(node.input) == 3:
         # By the length that the result has (docs/operators.md): ONNX's reference takes it before it is rounded down.
         sizes = np.floor(given[0].shape * np.asarray(given[2])).astype(np.int64)
@@ -100,6 +100,11 @@ def _qlinear_binary(op: Callable[[Array, Array], Array]) -> Callable[..., Array]
 def _qlinear_concat(s: Array, z: Array, *parts: Array, axis: int = 0) -> Array:
     real = [_real(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
     return _stored(np.concatenate(real, axis), s, z)
+
+
+def _log_softmax(x: Array, axis: int = -1) -> Array:
+    below = x - x.max(axis, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis, keepdims=True)))
 
 
 def _softmax(x: Array, axis: int) -> Array:
@@ -216,6 +221,7 @@ DEFINITIONS: Mapping[str, Callable[..., Array]] = {
     "GlobalLpPool": _global_lp_pool,
     "LpNormalization": _lp_normalization,  # ONNX's reference adds the elements themselves where p is 1
     "BatchNormalization": _batch_normalization,  # of opset 9, ONNX's reference takes the mean of inputs into account
+    "LogSoftmax": _log_softmax,  # ONNX's reference is a logarithm of 0 where exp is too small
     "LRN": _lrn,  # ONNX's reference takes the number of images for that of channels
     "QLinearAveragePool": lambda x, sx, zx, s, z, kernel_shape, strides: _stored(
         _average_pool(_real(x, sx, zx), kernel_shape), s, z

@@ -151,6 +151,12 @@ def test_a_sigmoid_beside_dynamic_quantization_has_an_absolute_error() -> None:
     assert alone.bound[0] < 0.1 * alone.value[0] < alone.value[0] < beside.bound[0] < 40 * EPS
 
 
+def test_the_reference_of_log_softmax_is_finite_far_below_the_largest() -> None:
+    x = np.array([[1e15, 2, 1e15]], np.float64)
+    (result,) = _bounded(_part("LogSoftmax", x=x))
+    np.testing.assert_allclose(result.value, [[-np.log(2), 2 - 1e15, -np.log(2)]], rtol=1e-15)
+
+
 def test_any_place_is_right_in_a_window_with_nan() -> None:
     x = np.array([[[1, np.nan, 3, 2, 5, 4]]], np.float32)
     part = _part(x=x)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 onnx = pytest.importorskip("onnx")
@@ -28,6 +28,8 @@ def pools(draw: st.DrawFn) -> tuple[str, tuple[int, ...], dict[str, Any]]:
             made["ceil_mode"] = draw(st.integers(0, 1))
     else:
         made["auto_pad"] = mode
+    if mode.startswith("SAME"):  # a wider stride would have negative pads, by which runtimes differ
+        made["strides"] = [min(stride, k) for stride, k in zip(made["strides"], kernel, strict=True)]
     if op == "MaxPool" and mode == "pads" and draw(st.booleans()):
         made["dilations"] = [2 if (k - 1) * 2 < n else 1 for k, n in zip(kernel, lengths, strict=True)]
     if op == "AveragePool":
@@ -46,11 +48,7 @@ def test_definitions_agree_with_onnxruntime(pool: tuple[str, tuple[int, ...], di
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    try:
-        (expected,) = session.run(None, {"x": x})
-    except Exception as error:
-        assume("padding values must" not in str(error))  # SAME with strides wider than the kernel
-        raise
+    (expected,) = session.run(None, {"x": x})
 
     given_attributes = {k: v.encode() if isinstance(v, str) else v for k, v in attributes.items()}
     made = DEFINITIONS[op](x.astype(np.float64), **given_attributes)
