@@ -213,7 +213,9 @@ def test_a_network_with_a_program_is_beside_the_librarys(tmp_path: Path) -> None
     (own,) = file.programs
     assert [entry.name for entry in file.networks] == ["a"] and len(file.periods) == 1
     assert (own.name, own.program, own.accelerator, own.slots) == ("b", tmp_path / "b.elf", "npu", 3)
-    assert own.periodic.priority == 1 and file.networks[0].periodic.priority == 2  # the shorter deadline first
+    first, second = own.periodic, file.networks[0].periodic
+    assert first is not None and second is not None
+    assert (first.priority, second.priority) == (1, 2)  # the shorter deadline first
 
 
 @pytest.mark.parametrize(
