@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from mavcg.graph.reference.block_weights import LARGEST
 from mavcg.kernels.block_weights.spec import END_BYTES, PAIR_TERMS, QuantizedBlocks, block_pitch
+from mavcg.kernels.builder.activation import activate
 from mavcg.kernels.builder.emit import (
     F32,
     I8,
@@ -32,7 +33,7 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     vector,
 )
-from mavcg.kernels.builder.lanes import load_lanes, shuffle, splat
+from mavcg.kernels.builder.lanes import load_lanes, load_vector, shuffle, splat, store_vector
 from mavcg.kernels.builder.nest_loops import decode, minimum
 from mavcg.specs.kernel import F32_BYTES, Machine
 
@@ -48,8 +49,8 @@ STEP = 32  # terms that are quantised without a loop, where they divide a block
 
 def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Machine) -> ir.Function:
     """Emit two loops over each block: its largest magnitude, then its numbers."""
-    _, b = kernel_function(module, spec, machine)
-    x, numbers, ends = operands(b, "x", "numbers", "ends")
+    function, b = kernel_function(module, spec, machine)
+    x, *gate, numbers, ends = operands(b, "x", *["gate"] * (spec.gate is not None), "numbers", "ends")
     whole, rest = divmod(spec.x.length, spec.block)
 
     together = 1 + spec.paired  # lines whose numbers lie side by side
@@ -59,6 +60,8 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
 
     wide = machine.vector_bytes >= WIDE_LANES * F32_BYTES and machine.vector_registers >= 32
     lanes = WIDE_LANES if wide and not spec.paired and spec.block % WIDE_LANES == 0 else LANES
+
+    gated, step = function.args[3], spec.x.step if spec.gate is None else 1  # of the terms that are quantised
 
     def row(index: Value) -> None:
         line_number, piece = decode(b, index, (spec.x.count, spec.pieces))
@@ -70,7 +73,8 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
 
         def places(number: Value) -> tuple[Value, Value]:
             """Return the addresses of a block's terms and of its numbers."""
-            terms = address(b, line, scale_index(b, number, spec.block * spec.x.step * F32_BYTES), "terms")
+            start, at = (line, number) if spec.gate is None else (gated, b.sub(number, begin))
+            terms = address(b, start, scale_index(b, at, spec.block * step * F32_BYTES), "terms")
             return terms, address(b, line_numbers, scale_index(b, number, of_block), "block_numbers")
 
         def store_ends(number: Value, scale: Value, total: Value) -> None:
@@ -80,7 +84,7 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
 
         def block(number: Value, used: int) -> None:
             """Emit a block, of which the line has `used` terms."""
-            store_ends(number, *_quantize(b, spec, lanes, *places(number), used))
+            store_ends(number, *_quantize(b, spec, lanes, step, *places(number), used))
 
         def group(first: Value) -> None:
             """Emit TOGETHER blocks."""
@@ -96,9 +100,18 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
                 with other:
                     repeat(b, first, b.add(first, const(TOGETHER)), lambda number: block(number, spec.block), "single")
 
-        first = scale_index(b, piece, spec.row_blocks)
+        first = begin = scale_index(b, piece, spec.row_blocks)
+        if spec.gate is not None:
+            gate_line = address(b, gate[0], scale_index(b, line_number, spec.gate.pitch * F32_BYTES))
+            begin_term = scale_index(b, begin, spec.block)
+            count = minimum(b, b.sub(const(spec.x.length), begin_term), const(spec.row_blocks * spec.block))
+            sources = [
+                (address(b, start, scale_index(b, begin_term, lines.step * F32_BYTES)), lines.step)
+                for start, lines in ((line, spec.x), (gate_line, spec.gate))
+            ]
+            _apply_gate(b, machine, sources, gated, count)
         end = minimum(b, b.add(first, const(spec.row_blocks)), const(whole))
-        if blocked and spec.x.step == 1 and spec.block % lanes == 0 and spec.block <= MOST_GROUPED:
+        if blocked and step == 1 and spec.block % lanes == 0 and spec.block <= MOST_GROUPED:
             groups_end = b.sub(end, b.urem(b.sub(end, first), const(TOGETHER)), name="groups_end")
             repeat(b, first, groups_end, group, "group", TOGETHER)
             first = groups_end
@@ -108,6 +121,25 @@ def emit_quantized_blocks(module: ir.Module, spec: QuantizedBlocks, machine: Mac
                 block(const(whole), rest)
 
     return finish_rows(b, row)
+
+
+def _apply_gate(
+    b: ir.IRBuilder, machine: Machine, sources: Sequence[tuple[Value, int]], to: Value, count: Value
+) -> None:
+    """Emit the loops that write x * silu(gate) to scratch, f32. sources: (first term, step) of x and of its gate."""
+
+    def terms(at: Value, lanes: int) -> None:
+        x, gate = (
+            load_vector(b, address(b, place, scale_index(b, at, step * F32_BYTES)), vector(F32, lanes), name="x")
+            for place, step in sources
+        )
+        store_vector(b, b.fmul(activate(b, "silu", (), gate), x), address(b, to, scale_index(b, at, F32_BYTES)))
+
+    lanes = min(machine.vector_bytes // F32_BYTES, WIDE_LANES) if all(step == 1 for _, step in sources) else 1
+    whole = b.sub(count, b.urem(count, const(lanes)), name="whole")
+    repeat(b, const(0), whole, lambda at: terms(at, lanes), "gated", lanes)
+    if lanes > 1:
+        repeat(b, whole, count, lambda at: terms(at, 1), "gated_rest")
 
 
 @dataclass(frozen=True)
@@ -191,27 +223,30 @@ class _BlockGroup:
 
 
 def _quantize(
-    b: ir.IRBuilder, spec: QuantizedBlocks, lanes: int, terms: Value, to: Value, used: int
+    b: ir.IRBuilder, spec: QuantizedBlocks, lanes: int, step: int, terms: Value, to: Value, used: int
 ) -> tuple[Value, Value]:
-    """Emit the numbers of a block of `used` terms; return its scale and the sum of the numbers. lanes: of vectors."""
+    """Emit the numbers of a block of `used` terms; return its scale and the sum of the numbers.
+
+    lanes: of vectors. step: elements from a term to the next.
+    """
     zeros = ir.Constant(vector(F32, lanes), [0.0] * lanes)
     whole = used // lanes * lanes
 
     def load(at: Value, count: int) -> Value:
-        place = address(b, terms, scale_index(b, at, spec.x.step * F32_BYTES))
-        if spec.x.step == 1:
+        place = address(b, terms, scale_index(b, at, step * F32_BYTES))
+        if step == 1:
             loaded = load_lanes(b, place, F32, lanes, count, "x")
         else:
             loaded = zeros
             for i in range(count):
-                one = b.load(address(b, place, i * spec.x.step * F32_BYTES), align=F32_BYTES, typ=F32)
+                one = b.load(address(b, place, i * step * F32_BYTES), align=F32_BYTES, typ=F32)
                 loaded = b.insert_element(loaded, one, const(i, I32))
         return (
             loaded if count == lanes else shuffle(b, loaded, zeros, [*range(count), *range(lanes + count, 2 * lanes)])
         )
 
     i32s = vector(I32, lanes)
-    step = STEP if whole % STEP == 0 else lanes
+    stride = STEP if whole % STEP == 0 else lanes
     nothing = ir.Constant(i32s, [0] * lanes)
 
     def magnitude(at: Value, largest: Value, count: int) -> Value:
@@ -220,11 +255,11 @@ def _quantize(
         return call_intrinsic(b, f"llvm.umax.v{lanes}i32", i32s, largest, bits)
 
     def magnitudes(at: Value, largest: Values) -> Values:
-        for first in range(0, step, lanes):
+        for first in range(0, stride, lanes):
             largest = (magnitude(b.add(at, const(first)), largest[0], lanes),)
         return largest
 
-    (most,) = for_range(b, const(0), const(whole), step, (nothing,), magnitudes, "magnitude")
+    (most,) = for_range(b, const(0), const(whole), stride, (nothing,), magnitudes, "magnitude")
     if used > whole:
         most = magnitude(const(whole), most, used - whole)
     width = lanes
@@ -251,11 +286,11 @@ def _quantize(
         return b.add(total, numbers)
 
     def numbers_of(at: Value, total: Values) -> Values:
-        for first in range(0, step, lanes):
+        for first in range(0, stride, lanes):
             total = (round_terms(b.add(at, const(first)), total[0], lanes),)
         return total
 
-    (total,) = for_range(b, const(0), const(whole), step, (nothing,), numbers_of, "number")
+    (total,) = for_range(b, const(0), const(whole), stride, (nothing,), numbers_of, "number")
     if used > whole:
         total = round_terms(const(whole), total, used - whole)
     filled = -(-used // lanes) * lanes

@@ -24,6 +24,7 @@ from mavcg.specs.packed_constant import PackedConstant, WeightParts
 from mavcg.specs.serialize import spec_format
 
 PAIR_TERMS = 8  # neighbouring terms of a line, beside which lie those of the other line of a pair
+GATE_WORK = 9  # of the silu of a gate and a product, as element-wise kernels count theirs
 ROW_TERMS = 1024  # activations that a row of work quantises
 # Of a quantised activation: 32 of them, in a block by itself, take some 60 instructions with AVX-512 and 90 with AVX2,
 # scale and sum included; other kernels count lanes of instructions.
@@ -59,7 +60,8 @@ def block_pitch(x: Lines, block: int) -> int:
 class QuantizedBlocks(KernelSpec):
     """Lines of f32 as whole numbers of 8 bits, with a scale for each block (graph/reference/block_weights.py).
 
-    A row of work is `row_blocks` blocks of a line. Operands: x; numbers i8, 0 after a line's end; ends, of each block
+    gate: lines by whose silu x is multiplied before; None: there are none. A row of work is `row_blocks` blocks of a
+    line. Operands: x, gate?; numbers i8, 0 after a line's end; ends, of each block
     the lines' scales, f32, then `factor` times the sums of their numbers, i32. Of a single line numbers are [blocks *
     block]; of several they are [pairs of lines, blocks * block / PAIR_TERMS, 2, PAIR_TERMS], as products of matrices
     read them, or, with by_blocks, [blocks, lines, block], with block_pitch bytes from a block to the next.
@@ -69,10 +71,16 @@ class QuantizedBlocks(KernelSpec):
     block: int
     factor: int
     by_blocks: bool = False
+    gate: Lines | None = None
 
     @property
     def family(self) -> str:
-        return "quantized_blocks_f32"
+        return "quantized_blocks_f32" if self.gate is None else "gated_blocks_f32"
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Gated terms of a row of work."""
+        return 0 if self.gate is None else self.row_blocks * self.block * F32_BYTES
 
     @property
     def symbol_shape(self) -> str:
@@ -104,7 +112,7 @@ class QuantizedBlocks(KernelSpec):
 
     @property
     def work(self) -> int:
-        return TERM_WORK * self.x.count * self.x.length
+        return (TERM_WORK + GATE_WORK * (self.gate is not None)) * self.x.count * self.x.length
 
 
 @spec_format("block_product")
@@ -245,7 +253,7 @@ def lines_of(view: View, name: str, node: Node) -> Lines:
 
 def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the steps of a block_matmul. Raises: MavcgError for weights of the run, and as lines_of."""
-    x_name, *weights, bias = node.inputs
+    x_name, *weights, bias, gate = node.inputs
     if any(name and name not in graph.constants for name in weights):
         raise MavcgError(
             f"node '{node.origin}' ({node.op}): its weights are computed in the run; no kernel packs them then"
@@ -282,6 +290,9 @@ def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], pack
     read = [Operand(workspace_bytes=size, offset=offset) for offset in (0, numbers_bytes)]
     written = [Operand(workspace_bytes=size, offset=offset, written=True) for offset in (0, numbers_bytes)]
     factor = 1 if form.zeros else -form.middle
-    quantized = QuantizedBlocks(x, form.block, factor, by_blocks)
+    gates = lines_of(views[gate], gate, node) if gate else None
+    quantized = QuantizedBlocks(x, form.block, factor, by_blocks, gates)
+    read_by_first = map(Operand, filter(None, (x_name, gate)))
     unplaced = replace(product, x=Lines(x.count, x.length, 0, 1))
-    return Step(quantized, (Operand(x_name), *written), node.origin), Step(unplaced, (*read, *ends), node.origin)
+    first = Step(quantized, (*read_by_first, *written), node.origin)
+    return first, Step(unplaced, (*read, *ends), node.origin)

@@ -1,12 +1,12 @@
-"""Merges products of one input with weights in blocks, so that its activations are quantised once."""
+"""Products with weights in blocks of quantised activations: one for all of an input, which apply gates themselves."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
-from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.passes.graph.rewrite import Rewrite, use_counts
 
 PANEL = 16  # widths are multiples of the channels of any core's panel, so that none is partly empty
 
@@ -58,7 +58,7 @@ def _key(graph: Graph, node: Node) -> Hashable | None:
     arrays = [graph.constants.get(name) for name in parts]
     if any(name and array is None for name, array in zip(parts, arrays, strict=True)):
         return None
-    w, scales, zeros, _ = arrays
+    w, scales, zeros, *_ = arrays
     assert w is not None and scales is not None
     # Zero points that are greater than any number keep a product out of tiles.
     large = zeros is not None and int(zeros.max(initial=0)) >> node.attr("bits")
@@ -105,3 +105,73 @@ def _slice(new: Rewrite, product: str, part: _Channels, node: Node) -> None:
         "steps": (1,) * (len(outer) + 1),
     }
     new.into(node.output, "slice", [product], node.origin, **places)
+
+
+def fuse_gates(graph: Graph) -> Graph:
+    """Compute a gated activation where a product quantises it.
+
+    %s = silu(%g)
+    %t = mul(%s, %x)                             ->    %y = block_matmul(%x, %w, %scales, _, _, %g)
+    %y = block_matmul(%t, %w, %scales)
+
+    This is the feed-forward part of a decoder. Between the last two there may be a reshape that keeps the lines, which
+    then follows the product. Nothing else may read what is no longer computed. Lines of both factors have to be evenly
+    spaced: these are of one or two dimensions, inputs of the graph, or results of products, whole or some channels of
+    each line.
+    """
+    new, makers, uses = Rewrite(graph), {node.output: node for node in graph.nodes}, use_counts(graph)
+
+    def only(name: str, op: str) -> Node | None:
+        """Return the node that makes a tensor that has one reader, if it is of this operator."""
+        maker = makers.get(name)
+        return maker if maker is not None and maker.op == op and uses[name] == 1 else None
+
+    for node in graph.nodes:
+        factors = None
+        if node.op == "block_matmul" and node.attr("quantize"):
+            factors = _find_gate(graph, node, only)
+        if factors is None or not all(_has_even_lines(graph, makers, uses, name) for name in factors):
+            new.keep(node)
+            continue
+        gate, x = map(new.of, factors)
+        attrs = {name: node.attr(name) for name in ("bits", "block", "quantize")}
+        inputs = [x, *map(new.of, node.inputs[1:5]), gate]
+        shape = graph.shape(node.output)
+        if graph.shape(factors[1]) == graph.shape(node.inputs[0]):
+            new.into(node.output, "block_matmul", inputs, node.origin, **attrs)
+        else:
+            made = new.add("block_matmul", inputs, node.output, node.origin, **attrs)
+            new.into(node.output, "reshape", [made], node.origin, shape=shape)
+    return new.finish()
+
+
+def _has_even_lines(graph: Graph, makers: Mapping[str, Node], uses: Mapping[str, int], name: str) -> bool:
+    """Return True if lines of a tensor, along its last axis, are evenly spaced wherever memory is planned for it."""
+    if name in graph.constants:
+        return False
+    if len(graph.shape(name)) <= 2 or name in graph.inputs:
+        return True
+    maker = makers[name]
+    if maker.op == "slice":
+        whole = graph.shape(maker.inputs[0])
+        ranges = zip(maker.attr("starts"), maker.attr("stops"), maker.attr("steps"), whole, strict=True)
+        if any((start, stop, step) != (0, length, 1) for start, stop, step, length in [*ranges][:-1]):
+            return False
+        maker = makers.get(maker.inputs[0], maker)
+    return uses[name] == 1 and maker.op in ("block_matmul", "reshape")
+
+
+def _find_gate(graph: Graph, node: Node, only: Callable[[str, str], Node | None]) -> tuple[str, str] | None:
+    """Return (gate, other factor) of a product's activations; None if they are none, or have other readers."""
+    name = node.inputs[0]
+    reshape = only(name, "reshape")
+    if reshape is not None and graph.shape(reshape.inputs[0])[-1:] == graph.shape(name)[-1:]:
+        name = reshape.inputs[0]
+    product = only(name, "mul")
+    if product is None or node.inputs[5]:
+        return None
+    for silu, x in (product.inputs, product.inputs[::-1]):
+        activation = only(silu, "silu")
+        if activation is not None and graph.types[silu] == graph.types[x] == graph.types[name]:
+            return activation.inputs[0], x
+    return None

@@ -68,7 +68,7 @@ _COUNTED: Mapping[type[KernelSpec], tuple[str, ...]] = MappingProxyType(
         QDepthwise: ("x", "out"),
         QMatMul: ("batch",),
         QMeanSpec: ("kept",),
-        QuantizedBlocks: ("x",),
+        QuantizedBlocks: ("x", "gate"),
         Reduce: ("kept",),
         ResampleSpec: ("nest",),
         Softmax: ("outer",),

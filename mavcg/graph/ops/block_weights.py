@@ -36,6 +36,7 @@ def check_blocks(case: TypedNode, rows: tuple[int, ...], depth: int) -> None:
 
 
 def _block_matmul(case: TypedNode) -> tuple[TensorType, ...]:
+    """Return the type of x w + bias; with a gate, of silu(gate) * x in place of x."""
     x, w = case.type("x", ("f32",), rank_min=1), case.type("w", ("u8",), rank=2)
     width = w.shape[0]
     check_blocks(case, (width,), x.shape[-1])
@@ -44,6 +45,11 @@ def _block_matmul(case: TypedNode) -> tuple[TensorType, ...]:
         raise case.fail("quantised activations with zero points that are no whole numbers")
     if case.maybe("bias") is not None and case.type("bias", ("f32",)).shape != (width,):
         raise case.fail(f"bias {case.type('bias')} where {width} elements are needed")
+    if case.maybe("gate") is not None:
+        if case.type("gate", ("f32",)) != x:
+            raise case.fail(f"gate {case.type('gate')} where {x} is needed")
+        if not case.attr("quantize"):
+            raise case.fail("a gate of activations that are not quantised")
     return (TensorType("f32", (*x.shape[:-1], width)),)
 
 
@@ -58,7 +64,7 @@ _BLOCKS = {"bits": Attr("int"), "block": Attr("int")}
 OPS = (
     Operator(
         "block_matmul",
-        ("x", "w", "scales", "zeros?", "bias?"),
+        ("x", "w", "scales", "zeros?", "bias?", "gate?"),
         _block_matmul,
         {**_BLOCKS, "quantize": Attr("bool", False)},
     ),

@@ -64,8 +64,10 @@ def _expand_blocks(node: Node, inputs: Sequence[Any]) -> Array:
 
 
 def _block_matmul(node: Node, inputs: Sequence[Any]) -> Array:
-    x, w, scales, zeros, bias = inputs
+    x, w, scales, zeros, bias, gate = inputs
     numbers, block = _numbers(node, w, zeros), node.attr("block")
+    if gate is not None:
+        x = x * (gate / (1 + np.exp(-gate)))
     if node.attr("quantize"):
         whole, x_scales = quantized_blocks(x.astype(np.float32), block)
         sums = np.einsum("...bk,nbk->...nb", whole, numbers)

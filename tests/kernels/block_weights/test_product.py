@@ -78,19 +78,21 @@ def inputs_of(rng: np.random.Generator, case: tuple[Any, ...]) -> tuple[list[Any
 
 
 def graph_of(inputs: list[Any], attrs: dict[str, Any]) -> Graph:
-    """A graph of the node, in which all but x is constant."""
+    """A graph of the node, in which all but x and its gate is constant."""
     names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
     node = make_node("block_matmul", names, ("y",), "tested", **attrs)
     arrays = {name: array for name, array in zip(names, inputs, strict=True) if name}
     types = {name: type_of(array) for name, array in arrays.items()}
     types["y"] = infer(node, types)[0]
-    return Graph("test", ("x0",), ("y",), (node,), types, {name: a for name, a in arrays.items() if name != "x0"})
+    known = {name: array for name, array in arrays.items() if name not in ("x0", "x5")}
+    read = tuple(name for name in ("x0", "x5") if name in arrays)
+    return Graph("test", read, ("y",), (node,), types, known)
 
 
 def assert_close(computed: np.ndarray, graph: Graph, inputs: list[Any]) -> None:
     """No further than rounding from the definition's results: of sums as large as those of all magnitudes."""
     (expected,) = evaluate(graph.nodes[0], inputs, wide=True)
-    x, w, scales, zeros, bias = inputs
+    x, w, scales, zeros, bias = inputs[:5]
     bits, block = (graph.nodes[0].attr(name) for name in ("bits", "block"))
     numbers = unpack_bits(w, bits, scales.shape[1] * block).astype(np.float64).reshape(*scales.shape, block)
     numbers -= (1 << (bits - 1)) if zeros is None else zeros[..., None]
@@ -178,17 +180,48 @@ def test_blocks_of_a_group_are_quantised_as_each_by_itself(special: float) -> No
         assert (np.isnan(result) == ~known).all() and result[known].tobytes() == results[0][known].tobytes()
 
 
+@pytest.mark.parametrize(("lines", "depth"), [(1, 70), (3, 32 * 33 + 5), (4, 2 * 1024)])
+def test_gated_activations_have_the_bits_of_operators_before_the_product(lines: int, depth: int) -> None:
+    """Of whole rows of work, a part of one, and lines with gaps, as the halves of a merged product have them."""
+    rng = np.random.default_rng(6)
+    inputs, attrs = inputs_of(rng, (lines, depth, 19, 4, 32, False, True, True))
+    gate = rng.standard_normal((lines, depth)).astype(np.float32) * 4
+    gated = graph_of([*inputs, gate], attrs)
+    views = {name: View("f32", (lines, depth), (2 * depth + 3, 1)) for name in ("x0", "x5")}
+    apart = graph_of(inputs, attrs)
+    nodes = [make_node("silu", ["x5"], ["s"]), make_node("mul", ["s", "x0"], ["t"])]
+    types = {name: type_of(gate) for name in ("x0", "x5", "s", "t")}
+    graphs = [Graph("g", node.inputs, node.outputs, (node,), types) for node in nodes]
+    for machine in machines_of_all_widths():
+        (s,) = run_node_on(machine, nodes[0], graphs[0], {"x5": gate}, optimised=False)
+        (t,) = run_node_on(machine, nodes[1], graphs[1], {"s": s, "x0": inputs[0]}, optimised=False)
+        for lanes in (16, 8):
+            if lanes == 16 or machine.vector_bytes <= 32:
+                form: dict[str, Any] = {"parts": 2, "packing": Packing(lanes), "optimised": False}
+                (expected,) = run_node_on(machine, apart.nodes[0], apart, {"x0": t}, **form)
+                given = {"x0": inputs[0], "x5": gate}
+                for placed in ({}, views):
+                    (result,) = run_node_on(machine, gated.nodes[0], gated, given, views=placed, **form)
+                    assert result.tobytes() == expected.tobytes()
+    assert_close(expected, apart, [t, *inputs[1:]])
+    (defined,) = evaluate(gated.nodes[0], [*inputs, gate], wide=True)
+    np.testing.assert_allclose(expected, defined, rtol=0.05, atol=0.05 * np.abs(defined).max())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("core", ["a53", "a55", "a510", "x2"])
 def test_emulated_cores_compute_the_same(core: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     cases = [inputs_of(rng, case) for case in CASES]
+    inputs, attrs = inputs_of(rng, (3, 70, 21, 4, 32, False, False, True))
+    cases.append(([*inputs, 3 * inputs[0][::-1]], attrs))  # with a gate
     graphs = [graph_of(*case) for case in cases]
-    nodes = [emulated_node(g, {"x0": inputs[0]}) for g, (inputs, _) in zip(graphs, cases, strict=True)]
+    given = [{"x0": inputs[0], **({"x5": inputs[5]} if len(inputs) > 5 else {})} for inputs, _ in cases]
+    nodes = [emulated_node(graph, arrays) for graph, arrays in zip(graphs, given, strict=True)]
     computed = run_emulated(nodes, ARM[core], tmp_path)
     host = machines_of_all_widths()[0]
-    for graph, (inputs, _), result in zip(graphs, cases, computed, strict=True):
-        (here,) = run_node_on(host, graph.nodes[0], graph, {"x0": inputs[0]}, optimised=False)
+    for graph, arrays, result in zip(graphs, given, computed, strict=True):
+        (here,) = run_node_on(host, graph.nodes[0], graph, arrays, optimised=False)
         assert result.tobytes() == here.tobytes()
 
 
@@ -294,3 +327,13 @@ def test_quantised_activations_need_whole_zero_points() -> None:
     inputs, attrs = inputs_of(np.random.default_rng(0), (1, 64, 8, 4, 32, "f32", False, True))
     with pytest.raises(MavcgError, match="node 'tested' .*quantised activations with zero points that are no whole"):
         graph_of(inputs, attrs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "quantize", "problem"),
+    [((1, 63), True, r"gate f32\[1,63\] where f32\[1,64\] is needed"), ((1, 64), False, "not quantised")],
+)
+def test_gates_that_no_kernel_applies_are_refused(shape: tuple[int, int], quantize: bool, problem: str) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
+    with pytest.raises(MavcgError, match=f"node 'tested' .*{problem}"):
+        graph_of([*inputs, np.zeros(shape, np.float32)], attrs | {"quantize": quantize})

@@ -9,7 +9,7 @@ import pytest
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.reference import run
-from mavcg.passes.graph.block_products import merge_block_products
+from mavcg.passes.graph.block_products import fuse_gates, merge_block_products
 
 BITS, BLOCK, DEPTH = 4, 16, 40
 Form = dict[str, Any]  # of a product, besides its width
@@ -61,3 +61,46 @@ def test_results_are_as_before(form: Form) -> None:
 )
 def test_what_stays_apart(widths: Sequence[int], forms: Sequence[Form]) -> None:
     assert products(merge_block_products(graph_of(widths, forms))) == 2
+
+
+def gated_graph(quantize: bool = True, other_reader: str = "", turned: bool = False, cut: int = -1) -> Graph:
+    """A product whose input is a reshape of silu(gate) * x. other_reader: a tensor that is an output too. cut: the axis
+    along which x is the second half of a tensor, of which another operator, or a reshape, is the maker; -1: of none."""
+    random, g = np.random.default_rng(0), GraphBuilder("g")
+    x, gate = (g.input(name, TensorType("f32", (1, 3, 32))) for name in ("x", "gate"))
+    if cut >= 0:
+        shape = [2 * n if axis == cut else n for axis, n in enumerate((1, 3, 32))]
+        whole = g.add("reshape", [g.add("concat", [x, x], axis=cut)], shape=tuple(shape))
+        starts = [n // 2 if axis == cut else 0 for axis, n in enumerate(shape)]
+        x = g.add("slice", [whole], starts=tuple(starts), stops=tuple(shape), steps=(1, 1, 1))
+    silu = g.add("silu", [gate])
+    product = g.add("mul", [x, silu] if turned else [silu, x])
+    rows = g.add("reshape", [product], shape=(3, 32))
+    w, scales = (
+        g.constant(random.integers(0, 256, (16, 16)).astype(np.uint8)),
+        g.constant(random.uniform(0.5, 1, (16, 2)).astype(np.float32)),
+    )
+    made = g.add("block_matmul", [rows, w, scales], bits=BITS, block=BLOCK, quantize=quantize)
+    others = {"silu": silu, "product": product, "rows": rows}
+    return g.finish([made, *([others[other_reader]] if other_reader else [])])
+
+
+@pytest.mark.parametrize("form", [{}, {"turned": True}, {"cut": 2}], ids=str)
+def test_gates_are_applied_by_the_product(form: dict[str, Any]) -> None:
+    graph = gated_graph(**form)
+    fused = fuse_gates(graph)
+    assert [node.op for node in fused.nodes][-2:] == ["block_matmul", "reshape"]
+    assert not {"silu", "mul"} & {node.op for node in fused.nodes}
+    x, gate = (np.random.default_rng(i).normal(size=(1, 3, 32)).astype(np.float32) for i in (1, 2))
+    (before,), (after,) = run(graph, x, gate), run(fused, x, gate)
+    np.testing.assert_allclose(after, before, rtol=0.02, atol=0.02 * np.abs(before).max())
+    assert str(fuse_gates(fused)) == str(fused)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{"quantize": False}, {"cut": 0}, {"cut": 1}, *({"other_reader": name} for name in ("silu", "product", "rows"))],
+)
+def test_gates_that_stay_operators(form: dict[str, Any]) -> None:
+    graph = gated_graph(**form)
+    assert str(fuse_gates(graph)) == str(graph)
