@@ -11,7 +11,7 @@ a jump whose argument lies within rounding errors of it, and a few units in the 
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -128,15 +128,14 @@ def all_bounded(part: Part, samples: int = SAMPLES) -> dict[str, Bounded] | None
             for name in filter(None, node.output):
                 results[name] = bound_of(exact[name], [s[name] for s in moved], types[name], of_large)
                 large |= {name} if of_large else set()
-            if node.op_type == "MaxPool" and len(node.output) > 1 and node.output[1]:
-                largest, place = node.output
-                results[place] = without_largest(results[place], exact[largest])
         return results
 
 
-def without_largest(places: Bounded, largest: Array) -> Bounded:
-    """Return places of largest elements, any of which is right where the window has a NaN: it has no largest one."""
-    return replace(places, bound=np.where(np.isnan(largest), np.inf, places.bound))
+def _with_any_place(results: Sequence[Array], elements: int, errors: Errors) -> Sequence[Array]:
+    """Return MaxPool's results with any place for that of a NaN: such a window has no largest element."""
+    largest, place = results
+    anywhere = errors.rng.integers(0, elements, place.shape)
+    return [largest, np.where(np.isnan(largest), anywhere, place)]
 
 
 def is_large(value: Array, dtype: np.dtype[Any]) -> bool:
@@ -202,6 +201,8 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | Non
                 raise
             narrow = [x.astype(types[name]) if name else x for name, x in zip(node.input, given, strict=True)]
             results = computed(node, part.opset, narrow)
+        if errors is not None and node.op_type == "MaxPool" and len(results) > 1:
+            results = _with_any_place(results, given[0].size, errors)
         for name, result in zip(node.output, results, strict=True):
             value = np.asarray(result)
             if types and types[name].kind == "f":

@@ -161,10 +161,12 @@ def test_any_place_is_right_in_a_window_with_nan() -> None:
     x = np.array([[[1, np.nan, 3, 2, 5, 4]]], np.float32)
     part = _part(x=x)
     part.outputs = part.add("MaxPool", "g0_x", outputs=2, kernel_shape=[2], strides=[2])
-    values, places = _bounded(part)
+    part.outputs.append(part.add("Transpose", part.outputs[1], perm=[2, 1, 0]))
+    values, places, moved = _bounded(part)
     np.testing.assert_array_equal(values.value, [[[np.nan, 3, 5]]])
     np.testing.assert_array_equal(places.value[..., 1:], [[[2, 4]]])
     np.testing.assert_array_equal(places.bound, [[[np.inf, 0, 0]]])
+    np.testing.assert_array_equal(moved.bound, [[[np.inf]], [[0]], [[0]]])
 
 
 def test_an_aligned_resize_goes_by_the_length_of_the_result() -> None:
