@@ -47,7 +47,7 @@ def execute(
         write_inputs(job, inputs, features, written)
         if program.target.isa == VTA:
             _execute_vta(job, first, features, written, observer, most_operations)
-            outputs.update({name: features[_bytes_of(program.tensor(name))][None] for name in job.outputs})
+            outputs.update({name: read_output(program, name, features) for name in job.outputs})
             continue
         with _simulated_core(job, location, features, written, most_operations) as step:
             for index, instruction in enumerate(job.instructions, first):
@@ -87,11 +87,19 @@ def write_inputs(job: AccelProgram, inputs: Mapping[str, Array], features: Array
         written[_bytes_of(tensor)] = 1
 
 
+def read_output(program: AccelProgram, name: str, features: Array) -> Array:
+    """Return a tensor of the features segment, int8 [1, H, W, C]."""
+    return np.asarray(features[_bytes_of(program.tensor(name))][None])
+
+
 def execute_job(job: AccelProgram, features: Array, written: Array, most_operations: int = MOST_OPERATIONS) -> None:
     """Run one of a program's jobs on a features segment, as `execute` does. Raises: MavcgError naming the instruction.
 
     features: int8 [bytes]. written: [bytes], a flag for each; both are changed.
     """
+    if job.target.isa == VTA:
+        _execute_vta(job, 0, features, written, None, most_operations)
+        return
     with _simulated_core(job, job.network, features, written, most_operations) as step:
         while step()[0]:
             pass

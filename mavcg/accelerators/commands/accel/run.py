@@ -53,7 +53,8 @@ def run_program(options: AccelRunOptions) -> None:
     """Run a program in the functional simulator, which models the bytes of the accelerator's memories.
 
     The outputs are the model's. If nodes are left to the CPU, their libraries must be beside the program and be for
-    this machine (`mavcg accel build --board host`); the host side in C then runs the whole network, as with a device.
+    this machine (`mavcg accel build --board host`); the host side in C then runs the whole network, as with a device;
+    of VTA, which it does not drive, the functional simulator and the libraries do.
     With --accelerator the outputs are the tensors that leave the accelerator, [1, H, W, C], as real numbers: integer *
     2^-radix, or by a file's scale and zero point; with --integers they are these integers.
 
@@ -86,10 +87,10 @@ def run_program(options: AccelRunOptions) -> None:
         )
     beside = bool(image.cpu_nodes) or not {output.tensor for output in image.host.outputs} <= set(image.outputs)
     whole = options.driver is not None or (beside and not part)
-    if whole and image.target.isa == VTA:
+    if options.driver is not None and image.target.isa == VTA:
         raise MavcgError(
-            f"{options.program}: the host side in C drives mavcg's own accelerators; give --accelerator for the "
-            "tensors that leave VTA"
+            f"--driver {options.driver}: the host side in C drives mavcg's own accelerators; leave it out to simulate "
+            "VTA"
         )
     if image.cpu_nodes and part:
         note(f"{part}: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
@@ -113,9 +114,11 @@ run = command_of("run", AccelRunOptions, run_program)
 
 
 def _run_whole(image: "AccelProgram", options: AccelRunOptions, most_operations: int) -> dict[str, Any]:
-    """Run the whole network by the host side in C, and return its outputs by name."""
+    """Run the whole network by the host side in C, or in Python for VTA, and return its outputs by name."""
     from mavcg.accelerators.host.runtime import DeviceDriver, DeviceProgram
+    from mavcg.accelerators.host.simulated_network import run_network
     from mavcg.accelerators.images import network_inputs
+    from mavcg.accelerators.target import VTA
     from mavcg.console.arrays import named_input_arrays
 
     tensors = [image.host.tensor(name) for name in image.host.inputs]
@@ -123,6 +126,8 @@ def _run_whole(image: "AccelProgram", options: AccelRunOptions, most_operations:
         given = _random({tensor.name: tensor.dims for tensor in tensors}, options.seed)
     else:
         given = named_input_arrays(image.host.inputs, options.inputs or [], "the program")
+    if image.target.isa == VTA:
+        return run_network(image, options.program, network_inputs(given, tensors), most_operations)
     driver = None if options.driver is None else DeviceDriver.of(options.driver)
     with DeviceProgram(options.program, driver=driver, most_operations=most_operations) as device:
         return device.run(network_inputs(given, tensors))
