@@ -65,11 +65,17 @@ def build(folder: Path, variant: str) -> Path:
 def sizes(library: Path) -> dict[str, Any]:
     """Return a library's bytes of weights in memory, of buffers, and the largest error of its networks, as built.
 
-    error: of the largest output of a network, on random inputs; None where weights are as in the file.
+    error: of the largest output of a network, on random inputs; None where all weights are as in the file.
     """
     (note,) = (each for each in notes(library) if "networks" in each)
+    return sizes_of(note)
+
+
+def sizes_of(note: Mapping[str, Any]) -> dict[str, Any]:
+    """Return sizes by a library's note."""
     paging = note["weights_resident"]
-    stored = [own["stored_weights"] for own in note["networks"] if own["stored_weights"]]
+    asked = [own["stored_weights"] for own in note["networks"] if own["stored_weights"]]
+    stored = [each for each in asked if each["layers"]]  # a limit on the error may allow none
     return {
         "weight_bytes": note["weight_bytes"],
         "resident_bytes": note["weight_bytes"] if paging is None else paging["resident_bytes"],

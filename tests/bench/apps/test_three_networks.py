@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.apps.three_networks import NETWORKS, VARIANTS, application_text
+from bench.apps.three_networks import NETWORKS, VARIANTS, application_text, sizes_of
 from bench.records import record_of
 from bench.tables.catalogue import TABLES
 from mavcg.apps.application_file import read_application_file
@@ -33,3 +33,11 @@ def test_the_table_has_sizes_and_ratios() -> None:
     assert record.cell("f16", "in memory with buffers") == "12.00"
     assert record.cell("f16", "over f32, 2 threads") == "1.250 (1.20 to 1.30)"
     assert record.cell("f16", "error") == "0.0012"
+
+
+def test_the_error_is_that_of_networks_with_layers_in_fewer_bits() -> None:
+    stored = [{"layers": ["a", "b"], "measured_error": 0.004}, {"layers": [], "measured_error": None}, None]
+    note = {"weight_bytes": 3, "arena_bytes": 2, "networks": [{"stored_weights": each} for each in stored]}
+    whole = {"weight_bytes": 3, "resident_bytes": 3, "arena_bytes": 2, "stored_layers": 2, "error": 0.004}
+    assert sizes_of(note | {"weights_resident": None}) == whole
+    assert sizes_of(note | {"weights_resident": {"resident_bytes": 1}}) == whole | {"resident_bytes": 1}
