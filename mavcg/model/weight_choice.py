@@ -9,6 +9,7 @@ from mavcg.model.precision_error import ExactRun, MeasuredError, measure_error
 from mavcg.passes.graph.stored_weights import with_stored_weights
 
 STORED_TYPES = ("f16", "bf16")
+SKIPPED = 3  # layers that are left out between others, at most: each costs some more measurements
 
 
 @dataclass(frozen=True)
@@ -38,25 +39,36 @@ def choose_stored_weights(
 ) -> StoredChoice:
     """Store the weights of the layers that gain time by it, as many as keep the limit, those that gain most first.
 
+    A layer with which the error would exceed the limit is left out, and those after it are tried, SKIPPED times.
+
     graph: whose layers of `gains` compute in f32. error: of this graph. gains: in ms, or in bytes, by a node's output.
     limit: of the measured error; None: all layers. runs: exact_runs of the model. Where the error cannot be measured
     and there is a limit, no weights are stored.
     """
-    most_first = sorted(gains, key=lambda name: -gains[name])
-
-    def with_first(count: int) -> StoredChoice:
-        outputs = tuple(most_first[:count])
-        changed = with_stored_weights(graph, outputs, stored)
-        return StoredChoice(changed, measure_error(changed, runs), outputs)
-
+    left = sorted(gains, key=lambda name: -gains[name])
     best = StoredChoice(graph, error)
-    keeps, exceeds = 0, len(most_first) + 1
-    tried = len(most_first)
+    for _ in range(1 + SKIPPED):
+        best, added = _with_first(graph, best, left, stored, limit, runs)
+        left = left[added + 1 :]
+        if not left:
+            break
+    return best
+
+
+def _with_first(
+    graph: Graph, chosen: StoredChoice, left: Sequence[str], stored: str, limit: float | None, runs: Sequence[ExactRun]
+) -> tuple[StoredChoice, int]:
+    """Return a choice with as many of the first layers that are left as keep the limit, and their number."""
+    best = chosen
+    keeps, exceeds = 0, len(left) + 1
+    tried = len(left)
     while exceeds - keeps > 1:  # `keeps` layers keep the limit, `exceeds` are too many
-        choice = with_first(tried)
+        outputs = (*chosen.outputs, *left[:tried])
+        changed = with_stored_weights(graph, outputs, stored)
+        choice = StoredChoice(changed, measure_error(changed, runs), outputs)
         if limit is None or (choice.error.relative is not None and choice.error.relative <= limit):
             best, keeps = choice, tried
         else:
             exceeds = tried
         tried = (keeps + exceeds) // 2
-    return best
+    return best, keeps

@@ -129,13 +129,31 @@ def test_as_many_layers_as_keep_the_limit_the_largest_gains_first() -> None:
     counts = []
     for limit in (None, 1.0, 3e-3, 1e-3, 1e-9):
         choice = choose_stored_weights(graph, MeasuredError(0.0), "bf16", gains, limit, runs)
-        assert list(choice.outputs) == sorted(gains, key=lambda name: -gains[name])[: len(choice.outputs)]
+        in_order = sorted(gains, key=lambda name: -gains[name])
+        assert list(choice.outputs) == [name for name in in_order if name in choice.outputs]
         assert limit is None or (choice.error.relative is not None and choice.error.relative <= limit)
         assert sum(node.attr("weights") == "bf16" for node in choice.graph.nodes) == len(choice.outputs)
         counts.append(len(choice.outputs))
     assert counts[:2] == [5, 5] and counts == sorted(counts, reverse=True) and counts[-1] == 0
     unmeasured = choose_stored_weights(graph, MeasuredError(None), "bf16", gains, 1.0, ())
     assert unmeasured.outputs == () and unmeasured.graph is graph
+
+
+def test_a_large_layer_beyond_the_limit_is_left_out_alone() -> None:
+    """The largest gain has weights that f16 makes infinite; the others are stored all the same."""
+    b = GraphBuilder("products")
+    rng, y = np.random.default_rng(1), b.input("x", TensorType("f32", (1, 40)))
+    for number, scale in enumerate((1.0, 1e6, 1e-6)):
+        weights = rng.standard_normal((40, 40)).astype(np.float32) * np.float32(scale)
+        y = b.add("matmul", (y, b.constant(weights)), f"fc{number}")
+    graph = b.finish((y,))
+    first, large, last = (node.output for node in graph.nodes)
+    gains = {first: 1.0, large: 3.0, last: 2.0}
+    choice = choose_stored_weights(
+        graph, MeasuredError(0.0), "f16", gains, 0.1, exact_runs(graph, calibration_sets(graph, RANDOM))
+    )
+    assert choice.outputs == (last, first)
+    assert choice.error.relative is not None and 0 < choice.error.relative <= 0.1
 
 
 @pytest.mark.long
