@@ -105,7 +105,10 @@ def join(address: FarmAddress, offer: WorkerOffer, token: Path, named: str, read
 async def _join(
     address: FarmAddress, offer: WorkerOffer, security: Any, host: str, folder: Path, ready: Callable[[str], None]
 ) -> bool:
-    """Run the worker; return True if a signal ended it, False if the scheduler did."""
+    """Run the worker; return True if a signal ended it, False if the scheduler did.
+
+    Raises: MavcgError if the system has no room, port or process for it.
+    """
     end_requested, versions = _event_of_signals(), own_versions()
     worker: Any = limited_server(
         "Worker",
@@ -122,9 +125,14 @@ async def _join(
         name=f"{socket.gethostname()}-{os.getpid()}",
         startup_information={VERSION_KEY: lambda worker: versions},
     )
-    async with worker:
-        ready(str(worker.address))
-        return await _until_ended(worker, end_requested)
+    try:
+        async with worker:
+            ready(str(worker.address))
+            return await _until_ended(worker, end_requested)
+    except RuntimeError as error:
+        if not isinstance(cause := error.__cause__, OSError):  # Dask raises RuntimeError from what happened
+            raise
+        raise MavcgError(f"{address.url}: no worker starts here ({cause}); correct that, then join again") from None
 
 
 def _event_of_signals() -> asyncio.Event:

@@ -1,6 +1,7 @@
 """Real schedulers and workers on loopback: who can connect, where they listen, and what hostile ones achieve."""
 
 import asyncio
+import errno
 import importlib
 import os
 import pickle
@@ -24,6 +25,7 @@ from mavcg.lab.commands.farm import say_ready
 from mavcg.lab.connections.address import FarmAddress, read_address
 from mavcg.lab.connections.check_scheduler import check_scheduler, farm_security
 from mavcg.lab.connections.token import make_token, token_path
+from mavcg.lab.farm import service
 from mavcg.lab.jobs.dask_engine import DaskEngine
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster, started
 from tests.mavcg.accelerators.explore.spaces import WIDE, space_of
@@ -332,6 +334,22 @@ def test_servers_end_by_a_signal_and_leave_nothing(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.long
+def test_a_worker_for_which_the_disk_is_full_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        async def __aenter__(self) -> None:
+            raise RuntimeError("Worker failed to start.") from OSError(errno.ENOSPC, "No space left on device", "x")
+
+        async def __aexit__(self, *_: object) -> None:
+            raise AssertionError("it has not begun")
+
+    monkeypatch.setattr(service, "limited_server", lambda *_, **_options: Full())
+    address = FarmAddress("127.0.0.1", 1, encrypted=False)
+    joining = service._join(address, service.WorkerOffer(1, {}), None, "127.0.0.1", tmp_path, print)
+
+    with pytest.raises(MavcgError, match="no worker starts here .*No space left on device"):
+        asyncio.run(joining)
+
+
 def test_a_worker_whose_scheduler_ends_says_so() -> None:
     with cluster() as made:
         made.scheduler.kill()
