@@ -17,8 +17,8 @@ def run_build(options: BuildOptions) -> None:
 
     Without arguments it builds the program and the models that ./mavcg.toml names (`mavcg init` writes one); options
     override the file. Hot functions are named by the file, by --hot, by --profile, or by the profile that `mavcg
-    profile` kept here. A model needs --board or --cores. Without them, --partial builds for this machine, and --target
-    builds one generic version.
+    profile` kept here. Without --board or --cores a model is built for this machine, with --target as one generic
+    version.
 
     \b
     mavcg build

@@ -30,7 +30,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
 
     refuse_program_options(program_options(options))
     made = library_options(options)
-    board, cores, assumed = assume_machine(options.board, options.cores, options.target, options.partial)
+    board, cores, assumed = assume_machine(options.board, options.cores, options.target)
     made = replace(made, board=board, cores=names_of_option(cores), several=True, bounded=True)
     request, _ = make_model_request(model, options.output, made, selection_options(options))
     request = replace(without_declared_shapes(request, options.ignore_declared_shapes), strip=options.strip)
@@ -48,18 +48,15 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
         print_json(document)
 
 
-def assume_machine(
-    board: str | None, cores: str | None, target: str | None, partial: bool
-) -> tuple[str | None, str | None, str]:
+def assume_machine(board: str | None, cores: str | None, target: str | None) -> tuple[str | None, str | None, str]:
     """Return the board and the cores to build for, and a sentence on what was assumed; "" if nothing was.
 
-    If no machine is named, a partial build is for this machine, and a build with a target gets the generic version
-    alone. Any other build is left without a machine, and make_model_request refuses it.
+    If no machine is named, a build is for this machine, and one with a target gets the generic version alone.
     """
     from mavcg.hardware.board import HOST
     from mavcg.hardware.core import GENERIC
 
-    if board is not None or cores is not None or not (partial or target):
+    if board is not None or cores is not None:
         return board, cores, ""
     if target:
         versions = f"one generic version for {target}; --board NAME adds a version for each core type"
