@@ -28,7 +28,9 @@ def run_network(
     """
     plan, features = program.host, np.zeros(program.feature_bytes, np.int8)
     written = np.zeros(program.feature_bytes, np.uint8)
-    values = {name: _stored(plan.tensor(name), _dense(plan.tensor(name), inputs[name])) for name in plan.inputs}
+    values = {
+        name: _tensor_of(plan.tensor(name), _in_device_order(plan.tensor(name), inputs[name])) for name in plan.inputs
+    }
     for number, part in enumerate(plan.cpu):
         if part.nodes:
             values |= _run_part(program, part, path.parent, values)
@@ -48,16 +50,16 @@ def _run_part(program: AccelProgram, part: CpuPart, folder: Path, values: Mappin
     with load(folder / part.library) as model:
         made = model.run(*(values[name] for name in part.inputs))
         return {
-            name: _stored(program.host.tensor(name), np.array(array))
+            name: _tensor_of(program.host.tensor(name), np.array(array))
             for name, array in zip(part.outputs, made, strict=True)
         }
 
 
-def _dense(tensor: HostTensor, array: Array) -> Array:
+def _in_device_order(tensor: HostTensor, array: Array) -> Array:
     """Return an input in the device's order of dimensions."""
     return array.transpose(0, 2, 3, 1) if tensor.nchw else array
 
 
-def _stored(tensor: HostTensor, reals: Array) -> Array:
+def _tensor_of(tensor: HostTensor, reals: Array) -> Array:
     """Return a tensor as the accelerator and the libraries read it: int8, or f32 without a radix position."""
     return np.ascontiguousarray(reals if tensor.radix is None else integers_of(tensor, reals))

@@ -57,6 +57,7 @@ READ = {
     "rtl",
     "graph",
     "template",
+    "accelerator_host",
 }
 OTHERWISE = {"folder", "driver", "token", "export"}  # of init; not confined with it; of verbs that are not confined
 NAMES_A_FILE = re.compile(r"FILE|DIR|FOLDER|LIB|OUT|MODEL|\.[a-zS]+\b|PROGRAM")
