@@ -8,7 +8,6 @@ the second all count alike.
 """
 
 import argparse
-import resource
 import statistics
 import sys
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from mavcg.choose.predict.report import Agreement, agreement, correlation_json
 from mavcg.hardware.board import Board
 from mavcg.model.estimating import board_of, predict_file
 from mavcg.runtime.loading import Model, load
+from mavcg.runtime.timed_runs import profile_after_run
 
 NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random")
 LEAST_QUIET = 5
@@ -46,15 +46,13 @@ def measure(
     for round_number in range(rounds):
         for number, model in enumerate(models):
             print(f"bench: round {round_number + 1} of {rounds}, {model.name}", file=sys.stderr, flush=True)
-            model.run(*inputs[number])  # another network was in the caches
             for _ in range(runs):
-                before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-                steps = model.profile(*inputs[number])
-                if [step.kernel for step in steps] != kernels[number]:
+                profiled = profile_after_run(model, inputs[number])
+                if [step.kernel for step in profiled.steps] != kernels[number]:
                     raise RuntimeError(f"{model.name}: its library has other steps than the prediction")
-                row = [step.ns / 1e6 for step in steps]
+                row = [step.ns / 1e6 for step in profiled.steps]
                 everything[number].append(row)
-                if resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before:
+                if profiled.is_quiet:
                     quiet[number].append(row)
     medians = []
     for kept, rows in zip(quiet, everything, strict=True):

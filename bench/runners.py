@@ -46,12 +46,13 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     if str(ROOT) not in sys.path:  # a worker is a script, which finds only what lies beside it
         sys.path.insert(0, str(ROOT))
     import mavcg
+    from mavcg.runtime.timed_runs import profile_after_run
 
     loaded = mavcg.load(model if model.suffix == ".so" else built_library(model), threads=threads)
     inputs = [(tuple(t.shape), np.dtype(t.dtype)) for t in loaded.inputs]
 
     def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
-        steps_of_runs = zip(*(loaded.profile(*arrays) for _ in range(runs)), strict=True)
+        steps_of_runs = zip(*(profile_after_run(loaded, arrays).steps for _ in range(runs)), strict=True)
         return [
             {"name": steps[0].name, "op": steps[0].op, "ms": min(s.ns for s in steps) / 1e6} for steps in steps_of_runs
         ]

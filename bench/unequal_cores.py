@@ -30,6 +30,7 @@ from mavcg.objects.library import link_shared
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.loading import Model, load
 from mavcg.runtime.model_build import build_model_objects
+from mavcg.runtime.timed_runs import profile_after_run
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
@@ -107,7 +108,7 @@ def measure(library: Path, big: int, little: int) -> dict[str, dict[str, float]]
         for _ in range(ROUNDS):
             for name, (model, cpu) in runs.items():
                 os.sched_setaffinity(0, {cpu})
-                for step in model.profile(*inputs):
+                for step in profile_after_run(model, inputs).steps:
                     if step.name == WAKING:
                         continue
                     at = step_ms.setdefault(step.name, {})

@@ -1,5 +1,6 @@
 """Time a model library, and a pipeline beside single runs: warm interleaved runs, medians, frames per second."""
 
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.runtime.application import LoadedApplication, load_application
-from mavcg.runtime.loading import Model
+from mavcg.runtime.loading import Model, StepTime
 from mavcg.runtime.pipeline import Pipeline
 from mavcg.runtime.run_arrays import Array
 
@@ -46,6 +47,25 @@ def time_runs(call: Callable[[], object], warm: int, min_runs: int, seconds: flo
         call()
         times_ms.append((time.perf_counter_ns() - start) / 1e6)
     return Times(tuple(times_ms))
+
+
+@dataclass(frozen=True)
+class ProfiledRun:
+    """A run's steps with their times. is_quiet: True if no other program took the CPU from this one meanwhile."""
+
+    steps: tuple[StepTime, ...]
+    is_quiet: bool
+
+
+def profile_after_run(model: Model, arrays: Sequence[Array]) -> ProfiledRun:
+    """Profile a run right after one that is not profiled.
+
+    Reading a profile takes so long that the other threads fall asleep, and the first step would last until they wake.
+    """
+    model.run(*arrays)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    steps = tuple(model.profile(*arrays))
+    return ProfiledRun(steps, resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before)
 
 
 def as_json(threads: int, times: Times) -> dict[str, float | int]:

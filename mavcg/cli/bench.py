@@ -138,21 +138,15 @@ def _layers(library: Path, network: str | None, model: Any, arrays: list[Any], r
     import statistics
 
     from mavcg.objects.inspection import network_of_library
+    from mavcg.runtime.timed_runs import profile_after_run
 
-    profiles = [_profile_of_run(model, arrays) for _ in range(runs)]
+    profiles = [profile_after_run(model, arrays).steps for _ in range(runs)]
     note = network_of_library(library, network) or {"steps": [{}] * len(profiles[0])}
     return [
         {"name": layer[0].name, "op": layer[0].op, "ms": round(statistics.median(s.ns for s in layer) / 1e6, 6)}
         | ({"primitive": step["primitive"]} if "primitive" in step else {})
         for layer, step in zip(zip(*profiles, strict=True), note["steps"], strict=True)
     ]
-
-
-def _profile_of_run(model: Any, arrays: list[Any]) -> list[Any]:
-    """Return a run's steps with their times, right after a run without: reading a profile takes so long that the other
-    threads fall asleep, and the first step would last until they wake."""
-    model.run(*arrays)
-    return list(model.profile(*arrays))
 
 
 def _threads(row: dict[str, Any]) -> str:

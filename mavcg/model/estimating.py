@@ -1,7 +1,6 @@
 """Predicts the time of a model from its file or its library; on this machine also measures it."""
 
 import re
-import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +48,7 @@ from mavcg.objects.elf import open_elf
 from mavcg.passes.graph.stored_weights import with_stored_weights
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.loading import load
+from mavcg.runtime.timed_runs import profile_after_run
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.serialize import check_format
 from mavcg.specs.tile_plan import TilePlan
@@ -288,12 +288,11 @@ def time_layers(library: Path, prediction: Prediction) -> tuple[float, ...]:
         names: list[str] = []
         end = time.perf_counter() + SECONDS
         while len(rows) < LEAST_RUNS or (len(quiet) < MOST_RUNS and time.perf_counter() < end):
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-            steps = model.profile(*arrays)
-            rows.append([step.ns / 1e6 for step in steps])
-            if resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before:
+            profiled = profile_after_run(model, arrays)
+            rows.append([step.ns / 1e6 for step in profiled.steps])
+            if profiled.is_quiet:
                 quiet.append(rows[-1])
-            names = [step.kernel for step in steps]
+            names = [step.kernel for step in profiled.steps]
     if names != [layer.work.kernel for layer in prediction.layers]:
         raise MavcgError(f"{library}: was built by another version of mavcg: its steps differ; build it again")
     return _typical(rows, quiet)
