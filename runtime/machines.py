@@ -17,10 +17,15 @@ _AVX512_FP16 = (3, 23)
 # LLVM CPUs on which VDPBF16PS is taken to beat f32 multiply-adds: Zen 4 and later. An Emerald Rapids takes four times
 # as long for it as for a multiply-add, in independent instructions of 64 bytes, and it has but twice the products.
 _FAST_BF16_PAIRS = "znver"
-# LLVM CPUs that start one multiply-add of 64 bytes a cycle, though they have AVX-512: client cores join two pipes of 32
-# bytes, Zen 4 takes two cycles of such pipes. Source: LLVM's X86ScheduleZnver4.td; Intel, "64 and IA-32 Architectures
-# Optimization Reference Manual", 248966, chapter on AVX-512: servers have a second unit of 64 bytes, at port 5.
-_ONE_WIDE_PIPE = ("cannonlake", "icelake-client", "rocketlake", "tigerlake", "znver4", "x86-64-v4")
+# LLVM CPUs that start two multiply-adds of 64 bytes a cycle; of others with AVX-512 one is assumed. Servers of Intel
+# have a second unit of 64 bytes, at port 5, where client cores only join two pipes of 32 bytes; Zen 4 takes two cycles
+# of such pipes. Source: LLVM's X86ScheduleZnver4.td; Intel, "64 and IA-32 Architectures Optimization Reference Manual",
+# 248966, chapter on AVX-512.
+_TWO_WIDE_PIPES = (
+    *("skylake-avx512", "cascadelake", "cooperlake", "icelake-server"),
+    *("sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"),
+    "znver5",
+)
 HALF = "fullfp16"  # LLVM's name of FEAT_FP16: vectors of f16 in arithmetic
 # What the generic version is compiled for where kernels compute in f16: LLVM's CPU and features.
 _HALF_BASE = {"aarch64": ("generic", ("+neon", f"+{HALF}")), "x86_64": ("x86-64-v4", ("+avx512fp16",))}
@@ -149,7 +154,7 @@ def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int,
         int8_tiles={"amx-tile", "amx-int8"} <= tiles,
         bf16_tiles={"amx-tile", "amx-bf16"} <= tiles,
         half=vector_bytes == 64 and has(_AVX512_FP16),
-        two_wide_pipes=vector_bytes == 64 and cpu not in _ONE_WIDE_PIPE,
+        two_wide_pipes=vector_bytes == 64 and cpu in _TWO_WIDE_PIPES,
     )
 
 

@@ -45,8 +45,10 @@ def choose_stored_weights(
     limit: of the measured error; None: all layers. runs: exact_runs of the model. Where the error cannot be measured
     and there is a limit, no weights are stored.
     """
-    left = sorted(gains, key=lambda name: -gains[name])
     best = StoredChoice(graph, error)
+    if limit is not None and error.relative is None:
+        return best
+    left = sorted(gains, key=lambda name: -gains[name])
     for _ in range(1 + SKIPPED):
         best, added = _with_first(graph, best, left, stored, limit, runs)
         left = left[added + 1 :]

@@ -143,3 +143,6 @@ def test_client_cores_and_zen_4_start_one_wide_multiply_add_a_cycle() -> None:
     machine_of = machines_for(cores_for((*two, *one, "znver3")), X86)
     assert tuple(name for name, machine in machine_of.items() if machine.two_wide_pipes) == two
     assert not machine_of["generic"].two_wide_pipes
+    later = replace(cores_for(("sapphirerapids",))[0], llvm_cpu="diamondrapids")  # of which nothing is known
+    assert machines_for((later,), X86)[later.name].vector_bytes == 64
+    assert not machines_for((later,), X86)[later.name].two_wide_pipes

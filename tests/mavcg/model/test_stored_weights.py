@@ -14,6 +14,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.spec import Conv2d
+from mavcg.model import weight_choice
 from mavcg.model.calibration import RANDOM, calibration_sets
 from mavcg.model.estimating import HalfOptions, read_source
 from mavcg.model.model import build_model
@@ -135,8 +136,15 @@ def test_as_many_layers_as_keep_the_limit_the_largest_gains_first() -> None:
         assert sum(node.attr("weights") == "bf16" for node in choice.graph.nodes) == len(choice.outputs)
         counts.append(len(choice.outputs))
     assert counts[:2] == [5, 5] and counts == sorted(counts, reverse=True) and counts[-1] == 0
+
+
+def test_where_the_error_cannot_be_measured_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = products(5)
+    measured: list[Graph] = []
+    monkeypatch.setattr(weight_choice, "measure_error", lambda changed, _: measured.append(changed))
+    gains = dict.fromkeys((node.output for node in graph.nodes), 1.0)
     unmeasured = choose_stored_weights(graph, MeasuredError(None), "bf16", gains, 1.0, ())
-    assert unmeasured.outputs == () and unmeasured.graph is graph
+    assert unmeasured.outputs == () and unmeasured.graph is graph and measured == []
 
 
 def test_a_large_layer_beyond_the_limit_is_left_out_alone() -> None:

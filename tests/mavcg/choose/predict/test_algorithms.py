@@ -7,7 +7,9 @@ import pytest
 
 from mavcg.choose.lowering.lower import LoweredGraph, lower_candidates
 from mavcg.choose.lowering.step_list import plan_lowered
+from mavcg.choose.predict import algorithms
 from mavcg.choose.predict.algorithms import (
+    LEAST_WORTH,
     WORTH,
     AlgorithmTime,
     PredictedAlgorithms,
@@ -17,7 +19,7 @@ from mavcg.choose.predict.algorithms import (
 )
 from mavcg.choose.predict.program_work import step_works
 from mavcg.cost.board_model import board_model, core_model
-from mavcg.cost.model_error import model_error
+from mavcg.cost.model_error import ModelError, model_error
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster
@@ -110,6 +112,14 @@ def test_a_gain_within_the_error_of_the_cores_model_is_none() -> None:
     own, other = AlgorithmTime("", 1.0, 1.0, 9), AlgorithmTime("a", 0.88, 0.88, 16)
     assert fastest_of([own, other], worth_on(a76)) is other
     assert fastest_of([own, other], worth_on(a73)) is own
+
+
+def test_a_model_that_errs_by_more_than_the_whole_time_leaves_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = core_model(Board("b", "", "aarch64-linux-gnu.2.17", (Cluster("cortex-a73", (0,)),)), 0)
+    monkeypatch.setattr(algorithms, "model_error", lambda _: ModelError(1.5))
+    own, other = AlgorithmTime("", 1.0, 1.0, 9), AlgorithmTime("a", 0.09, 0.09, 16)
+    assert worth_on(core) == LEAST_WORTH
+    assert fastest_of([own, other], worth_on(core)) is other
 
 
 def test_an_algorithm_is_judged_by_one_core_and_by_all() -> None:
