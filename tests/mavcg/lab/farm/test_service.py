@@ -333,7 +333,6 @@ def test_servers_end_by_a_signal_and_leave_nothing(tmp_path: Path, monkeypatch: 
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith("mavcg-")] == []
 
 
-@pytest.mark.long
 def test_a_worker_for_which_the_disk_is_full_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full:
         async def __aenter__(self) -> None:
@@ -350,6 +349,7 @@ def test_a_worker_for_which_the_disk_is_full_says_so(tmp_path: Path, monkeypatch
         asyncio.run(joining)
 
 
+@pytest.mark.long
 def test_a_worker_whose_scheduler_ends_says_so() -> None:
     with cluster() as made:
         made.scheduler.kill()
