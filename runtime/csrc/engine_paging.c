@@ -2,6 +2,7 @@
 #include "engine_paging.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "engine.h"
 #include "engine_wait.h"
@@ -19,7 +20,8 @@ enum {
 
 /* Map pages, as a read of each does. */
 static void map_pages(uintptr_t begin, uintptr_t end) {
-    uintptr_t page = begin / LEAST_PAGE * LEAST_PAGE;
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE); /* madvise refuses an address within a page */
+    uintptr_t page = begin / page_bytes * page_bytes;
     madvise((void *)page, end - page, MADV_WILLNEED); /* read all of them from the file at once */
     if (!madvise((void *)page, end - page, ADVICE_MAP_READ)) return;
     for (uintptr_t at = begin; at < end; at += LEAST_PAGE) (void)*(const volatile char *)at;
@@ -81,7 +83,8 @@ static void begin_group(struct mavcg_context *context) {
 
 MAVCG_PRIVATE void begin_paging(struct mavcg_context *context) {
     context->pager.next = 0;
-    context->pager.work = NO_WORK; /* in a forked child, that of a run of its parent may be left */
+    /* In a forked child, that of a run of its parent may be left. A worker of the run before may still read it. */
+    __atomic_store_n(&context->pager.work, NO_WORK, __ATOMIC_RELAXED);
 }
 
 MAVCG_PRIVATE void page_weights(struct mavcg_context *context, uint32_t phase) {

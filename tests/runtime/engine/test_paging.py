@@ -38,6 +38,13 @@ def test_on_one_cpu(build_checked: Build, run: Run, threads: str) -> None:
     assert run("taskset", "-c", "0", build_checked(pages=PAGES), "runs", threads, "20").stdout == "ok\n"
 
 
+def test_pages_of_64_kib(build_checked: Build, run: Run) -> None:
+    """Advice is about whole pages of the kernel, also where the constants of a group begin within one."""
+    program = build_checked(("-DLARGE_PAGES",), ("-Dsysconf=large_sysconf", "-Dmadvise=large_madvise"), pages=PAGES)
+    done = run(program, "runs", "3", "20")
+    assert (done.stdout, done.stderr) == ("ok\n", "")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("what", ["runs 1 60", "runs 3 60", "cancel 2", "shared 3 60", "forks 3"])
 def test_under_address_and_undefined_sanitizers(build_checked: Build, run: Run, what: str) -> None:
