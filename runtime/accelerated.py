@@ -94,7 +94,7 @@ class AcceleratedProgram:
 
     @property
     def message(self) -> str:
-        """Return the text about the last job that ended with MAVCG_ERROR_ACCELERATOR."""
+        """Return the text about the last job that ended with MAVCG_ERROR_ACCELERATOR since `fill`, or ''."""
         return str(
             _host_ffi().string(self._library.mavcg_accel_service_message(self._service)).decode(errors="replace")
         )

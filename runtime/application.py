@@ -95,8 +95,8 @@ class LoadedApplication:
         Between two steps of a preemptible network, more urgent jobs run before it continues; a job that has not begun
         at its deadline is skipped. seconds: jobs that are released within them are run. accelerated: networks beside
         those of the library, whose segments accelerators compute while others run. Raises: MavcgError as Model.run, for
-        a library of an earlier mavcg, for equal priorities, for networks of which one may preempt another that shares
-        its memory, and for a device that stops.
+        a library of an earlier mavcg, for equal names or priorities, for networks of which one may preempt another that
+        shares its memory, and for a device that stops.
         """
         for own in networks:
             self[own.name]

@@ -78,10 +78,15 @@ def serve_networks(
     """Run the jobs of networks that are released within `ns`, and return them in the order of their ends.
 
     A thread of its own runs them; an exception in the caller, such as KeyboardInterrupt, stops the service. Raises:
-    MavcgError as Model.run, for networks of which one may preempt another that shares its memory, and with the host
-    side's text where an accelerator stops.
+    MavcgError as Model.run, for equal names, for networks of which one may preempt another that shares its memory, and
+    with the host side's text where an accelerator stops.
     """
     names, kept = [*models, *(own.jobs.name for own in accelerated)], list[Any]()
+    if equal := {name for name in names if names.count(name) > 1}:
+        raise MavcgError(
+            f"{path}: '{min(equal)}' is the name of two networks, of which one runs on an accelerator; give each "
+            "network a name of its own"
+        )
     networks = [*networks, *(own.jobs for own in accelerated)]
     rows = ffi.new("mavcg_periodic[]", len(networks))
     for row, own in zip(rows, networks, strict=True):

@@ -32,7 +32,7 @@ const mavcg_accel_program *mavcg_accel_service_program(const mavcg_accel_service
 /* Return the longest time that a part has taken on the processor since the open or the last call, in ns, and forget it;
  * 0 if there is no such part. */
 uint64_t mavcg_accel_service_take_part_ns(mavcg_accel_service *service, uint32_t part);
-/* Return a text about the last job that ended with MAVCG_ERROR_ACCELERATOR. */
+/* Return a text about the last job that ended with MAVCG_ERROR_ACCELERATOR since mavcg_accel_service_network, or "". */
 const char *mavcg_accel_service_message(const mavcg_accel_service *service);
 
 #ifdef __cplusplus

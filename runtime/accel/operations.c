@@ -50,6 +50,7 @@ bool count_operations(struct execution *execution, const struct instruction *one
     return execution->operations <= (double)most ||
            fault(execution->memories,
                  "takes %.4g operations, with those before it %.4g; a job has %" PRIu64
-                 " at most: if the program is not damaged, set more by --max-operations",
+                 " at most: if the program is not damaged, mavcg accel run --max-operations or "
+                 "mavcg_accel_simulator_limit sets more",
                  count, execution->operations, most);
 }

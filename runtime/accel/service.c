@@ -135,6 +135,7 @@ static int run_part(void *data, uint32_t slot, uint32_t part, const void *const 
 
 void mavcg_accel_service_network(mavcg_accel_service *service, uint32_t accelerator, mavcg_accelerated *network) {
     if (!service || !network) return;
+    service->message[0] = 0;
     *network = (mavcg_accelerated){service, accelerator, service->parts, service->slots, 0, run_part};
 }
 

@@ -24,7 +24,12 @@ class AppServeOptions:
     seconds: Annotated[float, typer.Option(metavar="S", help="Time to run, in seconds; default 10.")] = 10.0
     threads: Annotated[int, typer.Option(metavar="N", help="Threads of each network's run; default 1.")] = 1
     measure_seconds: Annotated[
-        float, typer.Option(metavar="S", help="Time for measuring the networks before, in seconds; default 3.")
+        float,
+        typer.Option(
+            metavar="S",
+            help="Time for measuring the networks before, in seconds, and once more without the programs of "
+            "accelerators if there are any; default 3.",
+        ),
     ] = 3.0
     margin: Annotated[
         float,

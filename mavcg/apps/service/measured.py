@@ -42,20 +42,18 @@ def measure_times(
 ) -> dict[str, MeasuredTimes]:
     """Run the networks for some seconds, in turns so that each finds the others' data in the caches, and time them.
 
-    Nothing is preempted meanwhile, and half of the time or more is idle. accelerated: programs that run, too.
+    Nothing is preempted meanwhile, and half of the time or more is idle. accelerated: programs that run, too; notices
+    are then those of as many seconds without them, because the jobs of programs do not tell when the CPU is idle.
     """
     inputs = {name: random_inputs(application[name], 0) for name in priorities}
     alone_ms = sum(min(time_runs(lambda n=n, a=a: application[n].run(*a), 1, 3, 0).ms) for n, a in inputs.items())  # type: ignore[misc]
     period = max(_LEAST_PERIOD_NS, round(2e6 * alone_ms))
-    jobs = application.serve(
-        [
-            PeriodicNetwork(name, period, 1_000_000 * period, priority, False, inputs[name])
-            for name, priority in priorities.items()
-        ],
-        seconds,
-        accelerated,
-    )
-    notice = _notice_ns(jobs)
+    networks = [
+        PeriodicNetwork(name, period, 1_000_000 * period, priority, False, inputs[name])
+        for name, priority in priorities.items()
+    ]
+    jobs = application.serve(networks, seconds, accelerated)
+    notice = _notice_ns(application.serve(networks, seconds) if accelerated else jobs)
     return {
         name: MeasuredTimes(
             len(own),
@@ -74,7 +72,7 @@ def _notice_ns(jobs: Sequence[ServedJob]) -> int:
     for job in sorted(jobs, key=lambda each: each.begin_ns):
         if free <= job.release_ns:
             longest = max(longest, job.begin_ns - job.release_ns)
-        free = max(free, job.end_ns)  # jobs on an accelerator end after others that began later
+        free = job.end_ns
     return longest
 
 

@@ -10,11 +10,14 @@ from msgspec import Meta
 
 from mavcg.errors import MavcgError
 
-_MOST_MS = 3_600_000
+MOST_MS = 3_600_000
 Milliseconds = Annotated[
-    float, Meta(ge=0.001, le=_MOST_MS, description=f"a number of milliseconds, from 0.001 to {_MOST_MS}")
+    float, Meta(ge=0.001, le=MOST_MS, description=f"a number of milliseconds, from 0.001 to {MOST_MS}")
 ]
-Priority = Annotated[int, Meta(ge=0, le=1_000_000, description="a whole number from 0 to 1000000, the largest first")]
+MOST_PRIORITY = 1_000_000
+Priority = Annotated[
+    int, Meta(ge=0, le=MOST_PRIORITY, description=f"a whole number from 0 to {MOST_PRIORITY}, the largest first")
+]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mavcg.apps.service.periodic_keys import Periodic
+from mavcg.apps.service.periodic_keys import MOST_MS, MOST_PRIORITY, Periodic
 from mavcg.errors import MavcgError
 from mavcg.objects.inspection import application_of, note_errors
 
@@ -20,13 +20,12 @@ def periodic_json(periodic: Periodic) -> dict[str, Any]:
 
 
 def periodic_of_json(own: Mapping[str, Any]) -> Periodic:
-    """Return the period of periodic_json."""
-    return Periodic(
-        round(float(own["period_ms"]) * 1e6),
-        round(float(own["deadline_ms"]) * 1e6),
-        int(own["priority"]),
-        bool(own["preemptible"]),
-    )
+    """Return the period of periodic_json. Raises: ValueError for values that no app.toml may have."""
+    period_ns, deadline_ns = (round(float(own[key]) * 1e6) for key in ("period_ms", "deadline_ms"))
+    priority = int(own["priority"])
+    if not (1 <= period_ns <= MOST_MS * 1e6 and 1 <= deadline_ns <= MOST_MS * 1e6 and 0 <= priority <= MOST_PRIORITY):
+        raise ValueError(f"a period of {period_ns} ns, a deadline of {deadline_ns} ns and the priority {priority}")
+    return Periodic(period_ns, deadline_ns, priority, bool(own["preemptible"]))
 
 
 def library_periods(library: Path) -> dict[str, Periodic]:

@@ -14,6 +14,7 @@ from mavcg.files.file_types import value_text
 from mavcg.objects.inspection import application_of, note_errors
 
 _KEYS = ("name", "program", "accelerator", "period_ms", "deadline_ms", "priority")
+MOST_SLOTS = 64  # jobs of a program that may be under way at a time; each has buffers of its own
 _ANY = "accelerator"  # name of the accelerator of programs that name none
 
 
@@ -41,7 +42,8 @@ def program_entry(
 ) -> AcceleratedEntry:
     """Return the entry of a network with a program. written: the dataclass of its keys. folder: of app.toml.
 
-    Raises: MavcgError for a key of networks with files, a program that does not exist, or no period.
+    Raises: MavcgError for a key of networks with files, a program that does not exist, no period, or a deadline before
+    which more than MOST_SLOTS jobs are released.
     """
 
     def fault(key: str, wrong: str, remedy: str) -> MavcgError:
@@ -56,7 +58,14 @@ def program_entry(
         raise fault("program", f"{value_text(written.program)} does not exist", "make it by `mavcg accel build`")
     if periodic is None:
         raise fault("period_ms", "missing", "programs run as a service; give every network a period")
-    return AcceleratedEntry(written.name, program, written.accelerator or _ANY, periodic)
+    entry = AcceleratedEntry(written.name, program, written.accelerator or _ANY, periodic)
+    if entry.slots > MOST_SLOTS:
+        raise fault(
+            "deadline_ms",
+            f"{entry.slots} jobs are released before the first one's deadline",
+            f"give a longer period or a shorter deadline, so that at most {MOST_SLOTS} are",
+        )
+    return entry
 
 
 def check_without_programs(programs: Sequence[AcceleratedEntry], path: Path) -> None:
@@ -86,7 +95,7 @@ def library_programs(library: Path) -> tuple[AcceleratedEntry, ...]:
     """Return the programs that a library is served with. Raises: MavcgError for a damaged note."""
     with note_errors(library):
         described: Mapping[str, Any] = application_of(library) or {}
-        return tuple(
+        entries = tuple(
             AcceleratedEntry(
                 str(own["name"]),
                 library.parent / str(own["program"]),
@@ -95,3 +104,7 @@ def library_programs(library: Path) -> tuple[AcceleratedEntry, ...]:
             )
             for own in described.get("programs", ())
         )
+        for entry in entries:
+            if entry.slots > MOST_SLOTS:
+                raise ValueError(f"program '{entry.name}' has {entry.slots} jobs under way, above {MOST_SLOTS}")
+        return entries

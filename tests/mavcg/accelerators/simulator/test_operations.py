@@ -25,7 +25,7 @@ from mavcg.errors import MavcgError
 from tests.mavcg.accelerators.compiled import random_program, with_huge_windows
 from tests.mavcg.accelerators.random_networks import random_inputs
 
-REFUSED = r"\(?pool\.max\)?: takes [0-9.e+]+ operations, .* at most: if the program is not damaged, set more"
+REFUSED = r"\(?pool\.max\)?: takes [0-9.e+]+ operations, .* at most: if the program is not damaged, mavcg accel run"
 
 
 def operations(one: AccelInstruction, program: AccelProgram) -> int:
@@ -114,9 +114,8 @@ def test_verbs_have_a_limit(
     verb, *options = words
 
     assert run(["accel", verb, "huge.elf", *options]) == 2
-    assert "at most: if the program is not damaged, set more by --max-operations" in " ".join(
-        capsys.readouterr().err.split()
-    )
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "mavcg accel run --max-operations or mavcg_accel_simulator_limit sets more" in shown
     assert run(["accel", verb, "net.elf", *options, "--max-operations", "1000"]) == 2
     assert "a job has 1000 at most" in " ".join(capsys.readouterr().err.split())
     assert run(["accel", verb, "net.elf", *options, "--max-operations", "100000"]) == 0

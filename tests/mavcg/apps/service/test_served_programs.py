@@ -23,6 +23,7 @@ from mavcg.cli.app import run
 from mavcg.errors import MavcgError
 from mavcg.runtime.accelerated import AcceleratedProgram
 from mavcg.runtime.application import LoadedApplication, load_application
+from mavcg.runtime.declared import ffi
 from mavcg.runtime.service import AcceleratedNetwork, PeriodicNetwork
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
@@ -129,7 +130,15 @@ def test_a_device_that_stops_ends_the_service_with_its_text(built: Path, applica
         for _ in range(2):  # the context can be used again
             with pytest.raises(MavcgError, match=r"p: the device stopped at .*instruction \d+"):
                 application.serve([], 0.001, [AcceleratedNetwork(opened, 0, jobs)])
+        assert opened.message.startswith("the device stopped at")
+        rows = ffi.new("mavcg_accelerated[]", 1)
+        opened.fill(rows[0], 0)  # as each service begins: where another network stops it, this one has no text
+        assert opened.message == ""
     with AcceleratedProgram(built / "libaccel.so", built / "p.elf", 1, 1) as opened:
+        for names in (("p", "p"), ("tracker",)):  # of two programs, and of a program and the library's network
+            equal = [AcceleratedNetwork(opened, 0, replace(jobs, name=name)) for name in names]
+            with pytest.raises(MavcgError, match=f"'{names[0]}' is the name of two networks"):
+                application.serve([], 0.001, equal)
         with pytest.raises(MavcgError, match=r"inputs have the shapes \[2\]; give \[1, 3, 24, 24\]"):
             wrong = replace(jobs, inputs=[np.zeros(2, np.float32)])
             application.serve([], 0.001, [AcceleratedNetwork(opened, 0, wrong)])
