@@ -1,5 +1,6 @@
 /* Programs for accelerators as the C host side opens them: the input is a file's content. One that is opened is run on a
- * simulated device of its own sizes, with as many operations as take some milliseconds; every status must be documented, with words beside it.
+ * simulated device of its own sizes, with as many operations as take some milliseconds; every status must be
+ * documented, with words beside it.
  *
  * A mutated file seldom has sections that agree, so that bytes are also put in place of those of a good one: the first
  * byte says whether the input is a file, or a list of (offset, length, bytes) over the program that is compiled in. */

@@ -195,7 +195,7 @@ def place_states(plan: Plan, context: PlanContext) -> Plan:
 
 
 def count_lengths_of(plan: Plan, context: PlanContext) -> Plan:
-    """Name the bounded dimensions of the program, and of which its inputs and outputs have axes."""
+    """Name the bounded dimensions of the program, and of which its inputs, outputs and so states have axes."""
     assert plan.lengths is not None
     return replace(plan, program=count_lengths(plan.program, plan.lengths))
 

@@ -9,7 +9,7 @@ from mavcg.model.precision_error import ExactRun, MeasuredError, measure_error
 from mavcg.passes.graph.stored_weights import with_stored_weights
 
 STORED_TYPES = ("f16", "bf16")
-SKIPPED = 3  # layers that are left out between others, at most: each costs some more measurements
+SKIPPED = 3  # layers that are left out while later ones are tried, at most: each costs more measurements
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Products with weights in blocks of quantised activations: one for all of an input, which apply gates themselves."""
+"""Merge products of one input with weights in blocks, and fold gated activations into the quantisation before them."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass

@@ -17,8 +17,8 @@ struct served_application {
     uint32_t *state;
 };
 
-/* Run a service in the calling thread, with networks on accelerators. Returns a status: MAVCG_BUSY if one is active, MAVCG_ERROR_OPTION also for
- * networks of which one may preempt another in whose memory its buffers lie. */
+/* Run a service in the calling thread, with networks on accelerators. Returns a status: MAVCG_BUSY if one is
+ * active, MAVCG_ERROR_OPTION also for networks of which one may preempt another in whose memory its buffers lie. */
 MAVCG_PRIVATE int serve_application(const struct served_application *application, mavcg_service *service,
                                     const mavcg_accelerated *accelerated, uint32_t accelerated_count);
 

@@ -64,8 +64,8 @@ def cosimulate(
         simulated += (of_job := simulate(job).cycles)
         if of_job > MOST_CYCLES:
             raise MavcgError(
-                f"{job.network}: takes {of_job:.4g} cycles, of which Verilog is run {MOST_CYCLES} at most; use mavcg "
-                "accel run and simulate, or a smaller network"
+                f"{job.network}: takes {of_job} simulated cycles; cosim runs at most {MOST_CYCLES}; use mavcg accel "
+                "run and simulate, or a smaller network"
             )
         cycles += _run(job, rtl, made, 2 * of_job + _MORE_CYCLES)
     return Cosimulation(int(np.count_nonzero(made != expected)), len(made), cycles, simulated)

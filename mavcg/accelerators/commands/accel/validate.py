@@ -21,9 +21,8 @@ def validate(
 ) -> None:
     """Check that a program computes the right bits: each tile of each layer is compared with the fixed-point reference.
 
-    The reference is computed from the model, with the radix positions in the program's file
-    or the scales of an 8-bit model's. The exit status is 1 if an
-    element differs.
+    The reference is computed from the model, with the radix positions in the program's file or the scales of an
+    8-bit model's. The exit status is 1 if an element differs.
 
     \b
     mavcg accel validate resnet50.elf --model resnet50.onnx

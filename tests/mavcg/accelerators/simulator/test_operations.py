@@ -125,7 +125,7 @@ def test_verilog_runs_for_so_many_cycles(folder: Path, monkeypatch: pytest.Monke
     cycles = simulate(read_elf(folder / "net.elf")).cycles
     monkeypatch.setattr(cosimulation, "MOST_CYCLES", cycles - 1)
 
-    with pytest.raises(MavcgError, match=rf"of which Verilog is run {cycles - 1} at most"):
+    with pytest.raises(MavcgError, match=rf"takes {cycles} simulated cycles; cosim runs at most {cycles - 1};"):
         by_cosim(folder / "net.elf")
 
 
