@@ -21,9 +21,10 @@ typedef struct mavcg_accel_sizes {
 int mavcg_accel_simulator_open(const mavcg_accel_sizes *sizes, mavcg_accel_device *device);
 /* Fill in a device with the sizes that a program's file was built for. message: as for mavcg_accel_open. */
 int mavcg_accel_simulator_for(const char *path, mavcg_accel_device *device, char *message);
-/* Set how many operations a job may have; an instruction that would exceed it is not executed. Products and elements that
- * are read or written count 1, positions of windows 16. operations: 0 for MAVCG_ACCEL_OPERATIONS, the default, which is
- * four times VGG-16's products. */
+/* Set how many operations a job may have; an instruction that would exceed it is not executed. Products and elements
+ * that are read or written count 1, positions of windows 16. device: of mavcg_accel_simulator_open or
+ * mavcg_accel_simulator_for; no other. operations: 0 for MAVCG_ACCEL_OPERATIONS, the default, which is four times
+ * VGG-16's products. */
 int mavcg_accel_simulator_limit(mavcg_accel_device *device, uint64_t operations);
 void mavcg_accel_simulator_close(mavcg_accel_device *device);
 

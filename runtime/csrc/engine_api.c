@@ -1,6 +1,7 @@
 /* Defines the exported functions of a model library. */
 #include "engine_api.h"
 
+#include "application_api.h"
 #include "application_memory.h"
 #include "engine.h"
 #include "engine_context.h"
@@ -30,6 +31,7 @@ static const char *error_text_api(int status) {
     case MAVCG_ERROR_STATE:
         return "the states are undefined, as a run did not end: reset or restore them; or those to restore are another "
                "model's";
+    case MAVCG_ERROR_ACCELERATOR: return "the accelerator stopped or did not answer; its host side has a text";
     default: return "not a status of this library";
     }
 }

@@ -77,7 +77,7 @@ class AccelSegment:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     operations: Annotated[int, Meta(ge=0, le=1 << 60, description="a count")]
-    cycles: Annotated[int, Meta(ge=0, le=1 << 60, description="a count")] = 0
+    cycles: Annotated[int, Meta(ge=0, le=1 << 40, description="a count")] = 0
 
 
 @dataclass(frozen=True)

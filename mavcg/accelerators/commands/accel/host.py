@@ -47,7 +47,7 @@ def host(
         write_host_library(library)
     if as_json:
         written = {"library": str(library)} if library is not None else {}
-        print_json({"folder": "" if output is None else str(output), "files": names, **written})
+        print_json({"folder": None if output is None else str(output), "files": names, **written})
         return
     if output is not None:
         console().print(f"{output}: {len(names)} files; the interface is mavcg_accel.h")

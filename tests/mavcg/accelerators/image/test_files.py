@@ -154,6 +154,7 @@ def test_damaged_assembly_is_refused_with_its_line() -> None:
             {"segments": [segment()] * 2},
             "segments: 2, but the code has 1 instructions misc.end",
         ),
+        ({"segments": [{**segment(), "cycles": (1 << 40) + 1}]}, r"segments\[0\].cycles: 1099511627777 is not a count"),
         ({"host": asdict(HostPlan(cpu=()))}, "host: cpu: 0 parts around 1 segments; one more is needed"),
         ({"network": 3}, "network: 3 is not a string"),
         ({"nodes": []}, "belongs to node"),
