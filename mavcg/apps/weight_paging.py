@@ -26,7 +26,7 @@ GRANULE_MS = 0.017
 # release takes 10 us, as it interrupts the other CPU (2026-12-01, at commit 559d7950); on the Zen 3 a granule takes 17.
 _CALL_BYTES = GRANULE
 _LARGEST = 2  # sections that are kept first, at most
-_SIZES = 32  # sizes of groups that are tried: up to half of the limit, in parts of the limit
+_SIZE_STEPS = 32  # group sizes are multiples of limit / 32, up to half
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
@@ -55,8 +55,10 @@ class WeightPaging:
 
 @dataclass(frozen=True)
 class _PagedPhases:
-    """Phases that stay together: one that no loop repeats, or an outermost loop. phase: the first. ranges: of weights
-    that it reads."""
+    """Consecutive phases of a network with the weights that they read.
+
+    A section, which is a phase outside loops or an outermost loop, or a group of sections. phase: the first.
+    """
 
     network: int
     phase: int
@@ -117,7 +119,7 @@ def plan_paging(file: ApplicationFile, networks: Sequence[Plan], pool_bytes: int
                 f"{_resident(section.ranges)} bytes of weights at a time; raise "
                 'weights_resident, or store them in fewer bits by weights = "int8"'
             )
-    sizes = [limit * part // _SIZES for part in range(1, _SIZES // 2 + 1)]
+    sizes = [limit * part // _SIZE_STEPS for part in range(1, _SIZE_STEPS // 2 + 1)]
     tried = [_make_groups(sections, (), size) for size in sizes]  # within the limit, as each section is
     for size in sizes:
         for largest in range(_LARGEST + 1):
@@ -152,7 +154,8 @@ def _with_kept(sections: Sequence[_PagedPhases], size: int, largest: int, limit:
 
 
 def _make_groups(sections: Sequence[_PagedPhases], kept: Ranges, size: int) -> _PhaseGroups:
-    """Return the groups of sections of one network, of at most so many bytes, without the weights that are kept."""
+    """Return the groups of all networks, each of consecutive sections of one network, of at most `size` bytes, without
+    the weights that are kept."""
     groups: list[_PagedPhases] = []
     network, first, ranges = 0, 0, Ranges()
     for section in sections:

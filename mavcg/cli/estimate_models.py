@@ -45,7 +45,7 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
 
 def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     """Print how a model's predicted latency changes if an assumed fact of the board is halved or doubled, and which
-    choices turn if a rate of a core is wrong by as much as the core's model errs."""
+    choices change if a rate of a core is wrong by as much as the core's model errs."""
     from rich.table import Table
 
     from mavcg.model.core_sensitivity import core_rows
@@ -84,11 +84,11 @@ def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     if not report["facts"]:
         note(f"no fact of {report['board']} is assumed")
     if not report["core_facts"]:
-        note("the choices of a library are made: name the model's file to see which turn if a core's model is wrong")
+        note("the choices of a library are made: name the model's file to see which change if a core's model is wrong")
         return
     table = Table("core", "rate", title="Rates of cores, changed by the error of the core's model")
     table.add_column("changed by", justify="right")
-    table.add_column("layers whose choice turns")
+    table.add_column("layers whose choice changes")
     for core_cells in core_rows(report["core_facts"]):
         table.add_row(*core_cells)
     console().print(table)

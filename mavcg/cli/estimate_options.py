@@ -69,7 +69,7 @@ class EstimateOptions:
         typer.Option(
             "--sensitivity",
             help="For models: show how the prediction changes if an assumed fact of the board is halved or doubled, "
-            "and which choices turn if a core is slower or faster by the error of its model.",
+            "and which choices change if a core is slower or faster by the error of its model.",
         ),
     ] = False
     simulate_unsure: Annotated[

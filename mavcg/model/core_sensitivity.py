@@ -1,4 +1,4 @@
-"""Choices that turn if the model of a core is wrong: each rate of a core is changed by the error of its model.
+"""Choices that change if the model of a core is wrong: each rate of a core is changed by the error of its model.
 
 That error is the one which published cycles of kernels show (cost/model_error.py). The choices are those of algorithms,
 layouts, bands and macro-tiles, which are made by the rates before there is code; the time that a change costs follows
@@ -23,7 +23,7 @@ from mavcg.model.estimating import lower_for_cores, model_of
 
 @dataclass(frozen=True)
 class ChangedChoice:
-    """A layer whose choice turns: its kernels and their tasks with the core's own rates, and with the changed one."""
+    """A layer whose choice changes: its kernels and their tasks with the core's own rates, and with the changed one."""
 
     layer: str
     before: str
@@ -116,7 +116,7 @@ def core_facts_json(effects: Sequence[CoreEffect]) -> list[dict[str, Any]]:
 
 
 def core_rows(facts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of a table of these rows: core, rate, change and the layers that turn."""
+    """Yield the cells of a table of these rows: core, rate, change and the layers whose choices change."""
     for row in facts:
         layers = ", ".join(choice["layer"] for choice in row["choices"])
         yield row["core"], row["key"], f"{100 * (row['factor'] - 1):+.1f} %", layers or "none"

@@ -3,7 +3,7 @@
  * Phases that follow each other are groups. While a group computes, the pages of the group before are released and those
  * of the next one mapped, by the first worker that comes to a step of it, which then computes with the others. A group
  * begins when this has ended, so that pages of three groups are never in memory; if no worker came, or the context has
- * one thread, the caller of run does it. A page that is not mapped is when a kernel reads it. */
+ * one thread, the caller of run does it. A page that is not mapped yet is mapped when a kernel first reads it. */
 #ifndef MAVCG_ENGINE_PAGING_H
 #define MAVCG_ENGINE_PAGING_H
 

@@ -76,7 +76,7 @@ static bool may_begin(const struct service_run *run, uint32_t index, uint64_t no
 static uint32_t most_urgent(struct service_run *run, int64_t above, uint64_t now) {
     const mavcg_service *service = run->service;
     uint32_t best = service->count;
-    move_accelerators(run, now);
+    advance_accelerators(run, now);
     for (uint32_t i = 0; i < service->count; i++) {
         if (service->networks[i].priority <= above) continue;
         if (!job_in_state(&run->states[i], READY) && !may_begin(run, i, now)) continue;

@@ -22,10 +22,10 @@ struct service_host {
 };
 
 enum accelerated_state {
-    NO_JOB,   /* a free slot */
-    WAITING,  /* since since_ns, for the accelerator */
-    COMPUTED, /* by the accelerator, until end_ns */
-    READY     /* since since_ns, for the next part */
+    NO_JOB,    /* a free slot */
+    WAITING,   /* since since_ns, for the accelerator */
+    COMPUTING, /* being computed by the accelerator, until end_ns */
+    READY      /* since since_ns, for the next part */
 };
 
 /* A job under way of a network with segments on an accelerator; times since the service began. */
@@ -80,7 +80,7 @@ MAVCG_PRIVATE int run_service(mavcg_service *service, const struct service_netwo
 MAVCG_PRIVATE void service_boundary(struct service_run *run);
 
 /* Let the accelerators begin and end segments up to this time: each takes the most urgent job that waits. */
-MAVCG_PRIVATE void move_accelerators(struct service_run *run, uint64_t now);
+MAVCG_PRIVATE void advance_accelerators(struct service_run *run, uint64_t now);
 
 /* Return when the next segment ends; UINT64_MAX: none is computed. */
 MAVCG_PRIVATE uint64_t next_segment_end(const struct service_run *run);

@@ -18,7 +18,7 @@ static bool uses(const struct service_state *state, uint32_t accelerator) {
 static bool end_segments(struct service_run *run, uint64_t now) {
     bool any = false;
     for (uint32_t i = 0; i < run->service->count; i++) {
-        struct accelerated_job *own = job_in_state(&run->states[i], COMPUTED);
+        struct accelerated_job *own = job_in_state(&run->states[i], COMPUTING);
         if (!own || own->end_ns > now) continue;
         own->state = READY;
         own->since_ns = own->end_ns;
@@ -64,17 +64,17 @@ static uint64_t first_waits(const struct service_run *run, uint32_t accelerator)
 static bool begin_segment(struct service_run *run, const struct service_state *of) {
     uint32_t accelerator = of->accelerated->accelerator;
     for (uint32_t i = 0; i < run->service->count; i++)
-        if (uses(&run->states[i], accelerator) && job_in_state(&run->states[i], COMPUTED)) return false;
+        if (uses(&run->states[i], accelerator) && job_in_state(&run->states[i], COMPUTING)) return false;
     uint64_t begin = first_waits(run, accelerator);
     if (begin == UINT64_MAX) return false;
     if (begin < of->free_ns) begin = of->free_ns;
     struct accelerated_job *job = waiting_job(run, accelerator, begin);
-    job->state = COMPUTED;
+    job->state = COMPUTING;
     job->end_ns = begin + job->segment_ns;
     return true;
 }
 
-MAVCG_PRIVATE void move_accelerators(struct service_run *run, uint64_t now) {
+MAVCG_PRIVATE void advance_accelerators(struct service_run *run, uint64_t now) {
     bool moved = true;
     while (moved) {
         moved = end_segments(run, now);
@@ -86,7 +86,7 @@ MAVCG_PRIVATE void move_accelerators(struct service_run *run, uint64_t now) {
 MAVCG_PRIVATE uint64_t next_segment_end(const struct service_run *run) {
     uint64_t next = UINT64_MAX;
     for (uint32_t i = 0; i < run->service->count; i++) {
-        const struct accelerated_job *own = job_in_state(&run->states[i], COMPUTED);
+        const struct accelerated_job *own = job_in_state(&run->states[i], COMPUTING);
         if (own && own->end_ns < next) next = own->end_ns;
     }
     return next;

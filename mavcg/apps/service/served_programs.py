@@ -65,7 +65,7 @@ def _random_inputs(program: AcceleratedProgram) -> list[Array]:
 def timed_programs(
     application: LoadedApplication, accelerated: Sequence[AcceleratedNetwork], seconds: float
 ) -> tuple[AcceleratedNetwork, ...]:
-    """Return the programs with periods in which each is run some times within `seconds` of the service's clock."""
+    """Return the programs with periods that fit 3 to 30 runs into `seconds`, by the duration of a first run."""
     timed = []
     for own in accelerated:
         begin = perf_counter_ns()

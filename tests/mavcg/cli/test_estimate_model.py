@@ -210,7 +210,7 @@ def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: 
     assert {row["key"] for row in cores} == {ALL_RATES, *RATE_KEYS}
     table = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity")
     words = " ".join(table.stdout.split())
-    assert table.status == 0 and "layers changed" in words and "layers whose choice turns" in words
+    assert table.status == 0 and "layers changed" in words and "layers whose choice changes" in words
 
 
 @pytest.mark.long
