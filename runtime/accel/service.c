@@ -86,7 +86,7 @@ int mavcg_accel_service_open(const char *path, uint32_t slots, int threads, mavc
     if (!status) {
         made->parts = (uint32_t)mavcg_accel_segment_count(made->program) + 1;
         made->part_ns = calloc(made->parts, sizeof *made->part_ns);
-        made->contexts = calloc(slots, sizeof *made->contexts);
+        made->contexts = calloc(slots, sizeof(void *));
         if (made->contexts) made->slots = slots;
         if (!made->part_ns || !made->contexts) status = MAVCG_ACCEL_NO_MEMORY;
     }
