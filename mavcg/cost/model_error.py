@@ -16,6 +16,11 @@ class ModelError:
     fraction: float
     is_assumed: bool = False
 
+    @property
+    def least_ratio(self) -> float:
+        """Return the ratio of two times down to which the error may be all of their difference; at least 0.1."""
+        return max(0.1, 1 - self.fraction)
+
     def __str__(self) -> str:
         percent = f"{self.fraction:.1%}"
         return f"the error of {percent} assumed for its model" if self.is_assumed else f"the model's error of {percent}"

@@ -62,7 +62,7 @@ def core_effects(
     tasks = [
         Task(f"{core}: {key} times {factor:g}", partial(effect, core, key, error, factor))
         for core, error in _errors(model)
-        for key, factor in itertools.product((ALL_RATES, *RATE_KEYS), (1 - error.fraction, 1 + error.fraction))
+        for key, factor in itertools.product((ALL_RATES, *RATE_KEYS), (error.least_ratio, 1 + error.fraction))
     ]
     return tuple(run_tasks(tasks, workers, progress))
 

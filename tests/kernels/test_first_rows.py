@@ -77,7 +77,7 @@ def test_a_column_of_pixels_has_the_bits_of_a_row(
 def test_tiles_of_a_run_prefetch_the_next_weights_in_even_shares(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each line of the weights it is counted how often it is prefetched, in runs of several lengths."""
+    """Each cache line of the next weights is prefetched as often as any other, in runs of several lengths."""
     terms, channels, longest, one = 64, 256, 200, (1, 1)
     weights, counts = np.zeros(terms * channels + LINE, np.float32), np.zeros(terms * channels // LINE * 2, np.int64)
     first = (weights.ctypes.data + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES

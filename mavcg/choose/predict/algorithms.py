@@ -31,7 +31,6 @@ Progress = Callable[[str], None]
 # Largest share of the default algorithm's time at which another is taken, as every other algorithm costs weights or
 # accuracy; less on a core whose model errs by more than the rest (worth_on).
 WORTH = 0.9
-LEAST_WORTH = 0.1  # on a core whose model errs by 90 % and more: a tenth of the time is a gain there, too
 
 
 @dataclass(frozen=True)
@@ -116,9 +115,9 @@ def predict_algorithms(
 def worth_on(core: CoreModel) -> float:
     """Return the largest share of the default algorithm's time at which another is taken on a core.
 
-    A gain that is no larger than the error of the core's model is none. At least LEAST_WORTH.
+    A gain that is no larger than the error of the core's model is none.
     """
-    return min(WORTH, max(LEAST_WORTH, 1 - model_error(core.core).fraction))
+    return min(WORTH, model_error(core.core).least_ratio)
 
 
 def fastest_of(times: Sequence[AlgorithmTime], worth: float = WORTH) -> AlgorithmTime:

@@ -182,7 +182,7 @@ def test_blocks_of_a_group_are_quantised_as_each_by_itself(special: float) -> No
 
 @pytest.mark.parametrize(("lines", "depth"), [(1, 70), (3, 32 * 33 + 5), (4, 2 * 1024)])
 def test_gated_activations_have_the_bits_of_operators_before_the_product(lines: int, depth: int) -> None:
-    """Of whole rows of work, a part of one, and lines with gaps, as the halves of a merged product have them."""
+    """Lines are whole rows of work, or a part of one; gaps between them are those in a merged product."""
     rng = np.random.default_rng(6)
     inputs, attrs = inputs_of(rng, (lines, depth, 19, 4, 32, False, True, True))
     gate = rng.standard_normal((lines, depth)).astype(np.float32) * 4

@@ -121,7 +121,7 @@ def test_a_resize_of_images_of_one_or_two_rows(tmp_path: Path, attributes: dict[
 
 
 def test_maps_of_half_of_a_square_image(tmp_path: Path) -> None:
-    """Of even lengths, at which kernels are compared, a row of pixels has as many numbers as the table of weights."""
+    """At even lengths a row of pixels has as many numbers as the table of weights: one is not taken for the other."""
 
     def write(net: Images) -> None:
         net.conv(8, 1, 1)

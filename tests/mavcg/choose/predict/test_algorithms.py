@@ -9,7 +9,6 @@ from mavcg.choose.lowering.lower import LoweredGraph, lower_candidates
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict import algorithms
 from mavcg.choose.predict.algorithms import (
-    LEAST_WORTH,
     WORTH,
     AlgorithmTime,
     PredictedAlgorithms,
@@ -118,7 +117,7 @@ def test_a_model_that_errs_by_more_than_the_whole_time_leaves_a_tenth(monkeypatc
     core = core_model(Board("b", "", "aarch64-linux-gnu.2.17", (Cluster("cortex-a73", (0,)),)), 0)
     monkeypatch.setattr(algorithms, "model_error", lambda _: ModelError(1.5))
     own, other = AlgorithmTime("", 1.0, 1.0, 9), AlgorithmTime("a", 0.09, 0.09, 16)
-    assert worth_on(core) == LEAST_WORTH
+    assert worth_on(core) == 0.1
     assert fastest_of([own, other], worth_on(core)) is other
 
 

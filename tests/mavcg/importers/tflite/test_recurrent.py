@@ -123,7 +123,7 @@ def test_states_of_as_many_sequences_as_are_given(tmp_path: Path, form: dict[str
 
 
 def test_a_file_whose_states_are_of_other_sequences_is_refused(check: Checker) -> None:
-    """As LiteRT does: the state of two sequences would be read as that of one of two time steps."""
+    """LiteRT refuses it too: two sequences would be read as one sequence of two time steps."""
     w = Writer()
     x = w.input((4, 2, 3))
     inputs = [x, *(w.constant(weights(5, n)) for n in (3, 3, 3, 3, 5, 5, 5, 5)), -1, -1, -1]
