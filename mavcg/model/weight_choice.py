@@ -41,12 +41,12 @@ def choose_stored_weights(
 
     A layer with which the error would exceed the limit is left out, and those after it are tried, SKIPPED times.
 
-    graph: whose layers of `gains` compute in f32. error: of this graph. gains: in ms, or in bytes, by a node's output.
-    limit: of the measured error; None: all layers. runs: exact_runs of the model. Where the error cannot be measured
-    and there is a limit, no weights are stored.
+    graph: whose layers of `gains` compute in f32. error: of this graph; None as long as it is the model's own. gains:
+    in ms, or in bytes, by a node's output. limit: of the measured error; None: all layers. runs: exact_runs of the
+    model. Where there are none, so that no error can be measured, and there is a limit, no weights are stored.
     """
     best = StoredChoice(graph, error)
-    if limit is not None and error.relative is None:
+    if limit is not None and not runs:
         return best
     left = sorted(gains, key=lambda name: -gains[name])
     for _ in range(1 + SKIPPED):
