@@ -82,18 +82,20 @@ def _profile_and_code(folder: Path) -> None:
 
 
 def _fleet(folder: Path) -> None:
-    """A board of this machine's core, which is this machine."""
+    """A board of this machine's core, as the runner finds it, which is this machine."""
+    from mavcg.lab.runners.open import LocalTransport
+    from mavcg.lab.runners.shell_runner import ShellRunner
     from mavcg.toolchain.target import host_target
-    from tests.mavcg.lab.fleet.conftest import own_core
 
     _models(folder)
-    core = own_core()
-    if core is None:
+    with ShellRunner(LocalTransport()) as runner:
+        known = [cpu for cpu in runner.facts().cpus if cpu.core]
+    if not known:
         raise SystemExit("fuzz.inject: this machine's core is none that mavcg knows")
     (folder / "profiles/boards").mkdir(parents=True)
     (folder / "profiles/boards/desk.toml").write_text(
         f'name = "desk"\nsoc = "a desk"\ntarget = "{host_target().arch}-linux-gnu.2.17"\nsource = "made up"\n'
-        f'[[clusters]]\ncore = "{core[0]}"\ncpus = "0-{core[1]}"\n'
+        f'[[clusters]]\ncore = "{known[-1].core}"\ncpus = "0-{known[-1].cpu}"\n'
     )
     (folder / "fleet.toml").write_text('[[board]]\nname = "desk-0"\ntype = "desk"\nrunner = "local"\n')
     (folder / "behaviour").write_text("")

@@ -10,7 +10,7 @@ import os
 import re
 import ssl
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,8 @@ def make_token(path: Path) -> bool:
         raise MavcgError(f"{path.parent}: is not a folder of yours alone; name another file with --token")
     try:
         with scratch_folder(".mavcg-token-", path.parent) as folder:  # which only this user can enter
-            made = folder / path.name
-            made.touch(mode=0o600)
-            try:
-                made.write_text(_new_token(), encoding="ascii")
+            with _private_file(folder / path.name, _new_token()) as made:
                 os.link(made, path)  # unlike a rename, it replaces no token that another process has made meanwhile
-            finally:
-                with contextlib.suppress(OSError):
-                    made.unlink()  # by name: a folder that cannot be listed would keep the key
         return True
     except FileExistsError:
         return False
@@ -81,22 +75,62 @@ def read_token(path: Path) -> tuple[str, str]:
 def token_security(path: Path) -> Any:
     """Return Dask's Security by which only holders of the token connect, both ways. Raises: MavcgError as read_token.
 
-    It is also raised for a damaged token.
+    It is also raised for a damaged token; OSError if there is no room for a temporary file.
     """
     distributed: Any = importlib.import_module("distributed")
     certificate, key = read_token(path)
-    roles = {
-        f"tls_{role}_{part}": text
-        for role in ("client", "scheduler", "worker")
-        for part, text in (("cert", certificate), ("key", key))
-    }
-    security = distributed.Security(
-        require_encryption=True, tls_ca_file=certificate, tls_min_version=ssl.TLSVersion.TLSv1_3, **roles
-    )
-    with contextlib.suppress(ssl.SSLError, ValueError):
-        security.get_connection_args("client")
-        return security
-    raise MavcgError(f"{path}: is damaged; copy it again, or remove it on all machines and start the scheduler anew")
+    try:
+        contexts = _contexts(certificate, key)
+    except (ssl.SSLError, ValueError):
+        remedy = "copy it again, or remove it on all machines and start the scheduler anew"
+        raise MavcgError(f"{path}: is damaged; {remedy}") from None
+
+    class TokenSecurity(distributed.Security):  # type: ignore[misc]
+        """Answers with contexts that are made once: Dask's own would write the key to a file for each connection."""
+
+        def get_connection_args(self, role: str) -> dict[str, Any]:
+            return _arguments(contexts[ssl.Purpose.SERVER_AUTH]) | {"extra_conn_args": {}}
+
+        def get_listen_args(self, role: str) -> dict[str, Any]:
+            return _arguments(contexts[ssl.Purpose.CLIENT_AUTH])
+
+    return TokenSecurity(require_encryption=True)
+
+
+def _arguments(context: ssl.SSLContext) -> dict[str, Any]:
+    return {"ssl_context": context, "require_encryption": True}
+
+
+def _contexts(certificate: str, key: str) -> Mapping[ssl.Purpose, ssl.SSLContext]:
+    """Return the contexts by which holders of the same token connect, by the other side's purpose.
+
+    Raises: ValueError, or OSError of the module ssl, for a damaged token; OSError if a temporary file cannot be made.
+    """
+    contexts = {}
+    with (
+        scratch_folder("mavcg-token-") as folder,
+        _private_file(folder / "token.pem", key + certificate) as pair,  # OpenSSL reads a key from files alone
+    ):
+        for purpose in (ssl.Purpose.SERVER_AUTH, ssl.Purpose.CLIENT_AUTH):
+            context = contexts[purpose] = ssl.create_default_context(purpose, cadata=certificate)
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            context.check_hostname = False  # the certificate is the farm's, not a machine's
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            context.load_cert_chain(pair)
+    return contexts
+
+
+@contextlib.contextmanager
+def _private_file(path: Path, text: str) -> Iterator[Path]:
+    """Write a file that this user alone can read, and remove it by its name: its folder may not be listed later."""
+    path.touch(mode=0o600)
+    try:
+        path.write_text(text, encoding="ascii")
+        yield path
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _private_text(path: Path) -> str:

@@ -122,3 +122,21 @@ def test_no_copy_of_the_key_stays_where_a_folder_cannot_be_listed(
     monkeypatch.setattr(os, "open", refuse)
     assert make_token(tmp_path / "token.pem")
     assert [path.name for path in tmp_path.iterdir()] == ["token.pem"]
+
+
+def test_the_key_is_in_a_temporary_file_once_and_connections_write_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask's own security writes the key for each connection, into a folder of Python's that it may not remove."""
+    make_token(tmp_path / "token.pem")
+    used = tmp_path / "used"
+    used.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(used))
+    security = token_security(tmp_path / "token.pem")
+    assert not list(used.iterdir())
+
+    used.rmdir()
+    for role in ("client", "scheduler", "worker"):
+        assert security.get_connection_args(role)["require_encryption"] and security.get_listen_args(role)
+    with pytest.raises(FileNotFoundError, match="used/mavcg-token-"):
+        token_security(tmp_path / "token.pem")
