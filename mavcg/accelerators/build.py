@@ -154,6 +154,7 @@ def build_json(built: BuiltProgram) -> dict[str, Any]:
         ],
         "segments": [{"nodes": list(s.nodes), "operations": s.operations} for s in program.segments],
         "accelerator_share": accelerator_share(built.graph),
+        "images": program.images,
         "hand_over": asdict(hand_over(built.graph, divide(built.graph))),
         "instructions": len(program.instructions),
         "bytes": {

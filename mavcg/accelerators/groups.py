@@ -37,7 +37,7 @@ class FusedGroup:
     """Nodes that run as one operation, with the tensors between them on chip.
 
     nodes: names in the graph's order; they are connected by tensors or by a common input, and convex. template: name of
-    the template that matched, "single" or "whole". cost: for one image, by the provider that the search used: cycles,
+    the template that matched, "single" or "whole". cost: for a batch, by the provider that the search used: cycles,
     or the unit of its objective.
     """
 
@@ -58,5 +58,5 @@ class FusionPlan:
 
     @property
     def cost(self) -> float:
-        """Return the sum of the groups' costs, for one image."""
+        """Return the sum of the groups' costs, for a batch."""
         return sum(group.cost for group in self.groups)

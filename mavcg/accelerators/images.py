@@ -90,27 +90,28 @@ def network_inputs(arrays: Mapping[str, Array], tensors: Sequence[HostTensor]) -
 
 def read_inputs(
     arrays: Mapping[str, Array],
-    shapes: Mapping[str, tuple[int, int, int]],
+    shapes: Mapping[str, tuple[int, int, int, int]],
     nchw: tuple[str, ...],
     quantisations: Mapping[str, HostTensor],
 ) -> dict[str, Array]:
-    """Return the int8 inputs [1, H, W, C] of a program; real numbers are quantised, integers are kept.
+    """Return the int8 inputs [N, H, W, C] of a program; real numbers are quantised, integers are kept.
 
-    shapes: H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W.
+    shapes: N, H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W.
     quantisations: how each input's int8 stand for real numbers. Raises: MavcgError.
     """
     from mavcg.accelerators.fixed_point import integers_of
 
     inputs = {}
-    for name, (height, width, channels) in shapes.items():
+    for name, shape in shapes.items():
+        count, height, width, channels = shape
         if name not in arrays:
             raise MavcgError(f"--input: no array for {name}; give --input {name}=X.npy, or --seed 0")
         array = np.asarray(arrays[name])
-        if name in nchw and array.shape == (1, channels, height, width) and array.dtype != np.int8:
+        if name in nchw and array.shape == (count, channels, height, width) and array.dtype != np.int8:
             array = array.transpose(0, 2, 3, 1)
-        if array.size != height * width * channels or array.dtype.kind not in "fiub":
-            expected = f"{[1, channels, height, width] if name in nchw else [1, height, width, channels]}"
+        if array.size != np.prod(shape) or array.dtype.kind not in "fiub":
+            expected = f"{[count, channels, height, width] if name in nchw else list(shape)}"
             raise MavcgError(f"--input {name}: is {array.dtype} {list(array.shape)}; give {expected}")
-        array = np.ascontiguousarray(array).reshape(1, height, width, channels)
+        array = np.ascontiguousarray(array).reshape(shape)
         inputs[name] = array if array.dtype == np.int8 else integers_of(quantisations[name], array)
     return inputs

@@ -48,15 +48,20 @@ def validate_program(
     expected = evaluate(graph, integer_images(graph, images), program.target.rounding)
     for tensor in program.tensors:
         reference = expected.get(tensor.name)
-        if reference is None or reference.shape != (1, tensor.height, tensor.width, tensor.channels):
+        if reference is None or reference.shape != tensor.shape:
             raise MavcgError(
                 f"{program.network}: tensor {tensor.name} has no equal in the model; give the model of the file"
             )
     compared = _Compared(program, expected)
     outputs = execute(program, {name: expected[name] for name in program.inputs}, compared.take, most_operations)
     for name, values in outputs.items():
-        compared.compare(name, (slice(None),) * 3, values[0], "output")
+        compared.compare(name, (slice(None),) * 3, _as_one_map(values), "output")
     return compared.result(graph)
+
+
+def _as_one_map(tensor: Array) -> Array:
+    """Return the images of a tensor [N, H, W, C] one below the other, [N * H, W, C], as instructions' origins count."""
+    return tensor.reshape(-1, *tensor.shape[2:])
 
 
 class _Compared:
@@ -82,11 +87,12 @@ class _Compared:
     def compare(self, name: str, at: tuple[slice, ...], computed: Array, source: str) -> None:
         """Compare a part of a node's tensor with the reference.
 
-        at: slices of the part. source: description of what computed it, for messages.
+        at: slices of the part, with rows as `_as_one_map` counts them. source: description of what computed it, for
+        messages.
         """
         if name not in self.expected:
             raise MavcgError(f"{self.program.network}: node {name} is not in the model; give the model of the file")
-        whole = self.expected[name][0]
+        height, whole = self.expected[name].shape[1], _as_one_map(self.expected[name])
         if self.program.target.isa == VTA:  # the last vector has lanes beyond the channels
             computed = computed[..., : whole.shape[-1] - (at[2].start or 0)]
             at = (*at[:2], slice(at[2].start, (at[2].start or 0) + computed.shape[-1]))
@@ -99,7 +105,8 @@ class _Compared:
         different = np.argwhere(reference != computed)
         if len(different):
             row, column, channel = (int(i) + (s.start or 0) for i, s in zip(different[0], at, strict=True))
-            where = f"{source}, row {row}, column {column}, channel {channel}"
+            image = f"image {row // height}, " if len(whole) > height else ""
+            where = f"{source}, {image}row {row % height}, column {column}, channel {channel}"
             self.first.setdefault(name, where)
             self.wrong[name] = self.wrong.get(name, 0) + len(different)
 

@@ -89,7 +89,7 @@ class CodeState:
 
     def origin(self, node: XNode, region: Region, channel: int) -> Origin:
         """Return the origin of an instruction that computes a region of a node's tensor, from a channel on."""
-        return Origin(self.numbers[node.name], region.top, region.left, channel)
+        return Origin(self.numbers[node.name], region.row_of_batch(node.shape[1]), region.left, channel)
 
     def new_tile(self, name: str, region: Region, first: int, channels: int, cached: bool = True) -> ChipTile:
         """Allocate a pinned tile for a tensor. cached: True if later loads may use it. Raises: DoesNotFitError."""
@@ -127,7 +127,7 @@ class CodeState:
     def _ddr(self, name: str, region: Region, first: int, channels: int) -> dict[str, int]:
         stored = self.tensors[name]
         return {
-            "ddr": stored.offset + region.top * stored.row + region.left * stored.pixel + first,
+            "ddr": stored.offset + region.row_of_batch(stored.height) * stored.row + region.left * stored.pixel + first,
             "ddr_pixel": stored.pixel,
             "ddr_row": stored.row,
             "rows": region.rows,

@@ -85,12 +85,13 @@ def stored_tensors(
             node.radix or 0,
             offset,
             align_size(placement.stride, alignment),
+            node.shape[0],
         )
     return tensors, arena
 
 
 def _bytes(shape: tuple[int, ...], alignment: int) -> int:
-    return shape[1] * shape[2] * align_size(shape[3], alignment)
+    return shape[0] * shape[1] * shape[2] * align_size(shape[3], alignment)
 
 
 def _alignment(target: IsaTarget) -> int:
@@ -214,5 +215,3 @@ def _check_node(graph: XGraph, node: XNode, inside: bool) -> None:
     """Raise MavcgError for a node that no instruction computes."""
     if inside and node.kind == "concat" and node.act:
         raise MavcgError(f"{graph.name}: concat {node.name}: move its activation {node.act} to its inputs")
-    if node.shape and node.shape[0] != 1 and inside:
-        raise MavcgError(f"{graph.name}: {node.name}: batch {node.shape[0]}; give the model a batch of 1")

@@ -150,7 +150,7 @@ def _same_divisor(code: CodeState, node: XNode, out: Region) -> Iterator[tuple[R
     counts = window_counts(node, code.by_name[node.inputs[0]].shape)[out.top : out.bottom, out.left : out.right]
     for top, bottom in _runs([tuple(row) for row in counts]):
         for left, right in _runs(list(counts[top])):
-            region = Region(out.top + top, out.top + bottom, out.left + left, out.left + right)
+            region = Region(out.top + top, out.top + bottom, out.left + left, out.left + right, out.image)
             yield region, int(np.asarray(counts)[top, left])
 
 

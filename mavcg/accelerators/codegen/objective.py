@@ -23,7 +23,7 @@ def objective_of(name: str) -> Objective:
 
 
 def simulated_cost(program: AccelProgram, objective: Objective) -> float:
-    """Return what a program costs by simulation: cycles, DDR bytes or picojoules, for one image."""
+    """Return what a program costs by simulation: cycles, DDR bytes or picojoules, for a batch."""
     return cost_of_run(program, simulate(program), objective)
 
 

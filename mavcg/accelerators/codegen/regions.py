@@ -7,6 +7,7 @@ A tile has its addresses, and its rows are distributed over the banks.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from mavcg.accelerators.groups import GroupTile
 from mavcg.accelerators.isa.datapath import Datapath, blocks
@@ -16,12 +17,13 @@ from mavcg.accelerators.xgraph import XNode, touched_range
 
 @dataclass(frozen=True)
 class Region:
-    """Rows [top, bottom) and columns [left, right) of a feature map."""
+    """Rows [top, bottom) and columns [left, right) of a feature map. image: index of the map's image in the batch."""
 
     top: int
     bottom: int
     left: int
     right: int
+    image: int = 0
 
     @property
     def rows(self) -> int:
@@ -33,24 +35,31 @@ class Region:
         """Number of columns."""
         return self.right - self.left
 
+    def row_of_batch(self, height: int) -> int:
+        """Return the first row in the batch's maps, one below the other. height: rows of a map."""
+        return self.image * height + self.top
+
     def contains(self, other: "Region") -> bool:
         """Return True if the other region is inside of this region."""
         return (
-            self.top <= other.top
+            self.image == other.image
+            and self.top <= other.top
             and other.bottom <= self.bottom
             and self.left <= other.left
             and other.right <= self.right
         )
 
     def hull(self, other: "Region | None") -> "Region":
-        """Return the smallest region that contains both."""
+        """Return the smallest region that contains both, which are of the same image."""
         if other is None:
             return self
+        assert self.image == other.image
         return Region(
             min(self.top, other.top),
             max(self.bottom, other.bottom),
             min(self.left, other.left),
             max(self.right, other.right),
+            self.image,
         )
 
 
@@ -61,7 +70,7 @@ def needed_region(node: XNode, out: Region, source: XNode) -> Region:
     """
     top, bottom = _needed_interval(node, 0, out.top, out.bottom, source.shape[1])
     left, right = _needed_interval(node, 1, out.left, out.right, source.shape[2])
-    return Region(top, bottom, left, right)
+    return Region(top, bottom, left, right, out.image)
 
 
 def _needed_interval(node: XNode, axis: int, first: int, end: int, length: int) -> tuple[int, int]:
@@ -90,24 +99,24 @@ def needed_regions(
 def group_passes(
     nodes: Sequence[XNode], stored: Collection[str], tile: GroupTile, by_name: Mapping[str, XNode]
 ) -> Iterator[tuple[dict[str, Region], dict[str, Region]]]:
-    """Yield, for each tile of a group, the regions of all tensors and the regions of the written tensors.
+    """Yield, for each tile of each image, the regions of all tensors and the regions of the written tensors.
 
-    nodes: the group, in order. stored: names of the tensors that are written.
+    nodes: the group, in order; all have the same images. stored: names of the tensors that are written.
     """
     outer = [node for node in nodes if node.name in stored]
     height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
     rows, columns = (height, width) if tile.whole else (tile.rows, tile.columns)
-    for top in range(0, height, rows):
-        for left in range(0, width, columns):
-            ends = (min(height, top + rows), min(width, left + columns))
-            written = {}
-            for node in outer:
-                tops = [-(-node.shape[1] * at // height) for at in (top, ends[0])]
-                lefts = [-(-node.shape[2] * at // width) for at in (left, ends[1])]
-                if tops[0] < tops[1] and lefts[0] < lefts[1]:
-                    written[node.name] = Region(*tops, *lefts)
-            if written:
-                yield needed_regions(nodes, written, by_name), written
+    images = range(outer[0].shape[0])
+    for image, top, left in product(images, range(0, height, rows), range(0, width, columns)):
+        ends = (min(height, top + rows), min(width, left + columns))
+        written = {}
+        for node in outer:
+            tops = [-(-node.shape[1] * at // height) for at in (top, ends[0])]
+            lefts = [-(-node.shape[2] * at // width) for at in (left, ends[1])]
+            if tops[0] < tops[1] and lefts[0] < lefts[1]:
+                written[node.name] = Region(tops[0], tops[1], lefts[0], lefts[1], image)
+        if written:
+            yield needed_regions(nodes, written, by_name), written
 
 
 def parts_of(length: int, count: int) -> list[tuple[int, int]]:

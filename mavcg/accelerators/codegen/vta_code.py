@@ -144,7 +144,7 @@ class VtaCode:
 
     def origin(self, node: XNode, region: Region, channel: int) -> Origin:
         """Return the origin of an instruction that computes a region of a node's tensor, from a channel on."""
-        return Origin(self.numbers[node.name], region.top, region.left, channel)
+        return Origin(self.numbers[node.name], region.row_of_batch(node.shape[1]), region.left, channel)
 
     def begin_group(self) -> None:
         """Order the loads of the group after the stores of earlier ones, and forget the maps on chip."""
@@ -181,7 +181,7 @@ class VtaCode:
         """
         stored, whole = self.tensors[name], tile.region
         pixel, row = stored.pixel // BLOCK, stored.row // BLOCK
-        first = (stored.offset + tile.first) // BLOCK
+        first = (stored.offset + tile.first) // BLOCK + region.image * stored.height * row
         packed = pixel == tile.count
         lines = range(region.top, region.bottom)
         if region.columns == whole.columns and (packed or region.columns * pixel == row):

@@ -54,7 +54,7 @@ def _estimate(
     head = members[0]
     regions, written = next(iter(group_passes(members, stored, tile, by_name)))
     height, width = (max(by_name[name].shape[axis] for name in written) for axis in (1, 2))
-    tiles = blocks(height, tile.rows) * blocks(width, tile.columns)
+    tiles = head.shape[0] * blocks(height, tile.rows) * blocks(width, tile.columns)
     ranges, out = blocks(head.channels, tile.out_ch), min(tile.out_ch, blocks(head.channels, BLOCK) * BLOCK)
     vectors = blocks(out, BLOCK)
     made = {node.name for node in members}

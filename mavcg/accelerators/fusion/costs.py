@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Protocol
 
 from mavcg.accelerators.codegen.vta_nodes import is_refused_group
@@ -17,7 +18,7 @@ MOST_TILED = 3  # up to this many nodes, tiles are searched even if the group fi
 
 @dataclass(frozen=True)
 class GroupCost:
-    """Cost of a group for one image, in cycles, or in the unit of another objective. tile: the tile with this cost."""
+    """Cost of a group for a batch, in cycles, or in the unit of another objective. tile: the tile with this cost."""
 
     cost: float
     tile: GroupTile
@@ -82,7 +83,7 @@ class ModelledGroupCosts:
         moved = 0
         for at in facts.copied_parts[node.name]:
             part = facts.nodes[node.inputs[at]]
-            moved += part.shape[1] * part.shape[2] * part.channels
+            moved += prod(part.shape)
         tile = GroupTile(
             min(self.target.rows_parallel, node.shape[1]),
             node.shape[2],
@@ -91,5 +92,5 @@ class ModelledGroupCosts:
             "rows_columns_channels",
         )
         cycles = -(-moved // self.target.misc_parallel)
-        first = moved // max(1, -(-node.shape[1] // tile.rows))
-        return tile, GroupWork(moved, moved, 0, 0, 0, cycles, first, first, max(1, -(-node.shape[1] // tile.rows)))
+        tiles = node.shape[0] * max(1, -(-node.shape[1] // tile.rows))
+        return tile, GroupWork(moved, moved, 0, 0, 0, cycles, moved // tiles, moved // tiles, tiles)

@@ -85,6 +85,11 @@ class GroupShape:
             ),
         )
 
+    @property
+    def images(self) -> int:
+        """Return the images of a batch, which all tensors have."""
+        return self.nodes[0].shape[0]
+
     @cached_property
     def lengths(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the rows, and the columns, of every tensor."""

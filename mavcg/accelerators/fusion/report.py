@@ -4,6 +4,7 @@ The rates are tables and JSON; the coarse graph is an SVG with the groups of an 
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from mavcg.accelerators.fusion.costs import ModelledGroupCosts
@@ -24,7 +25,7 @@ _MOST_NAME = 26  # maximum characters of a node's name in its box
 
 
 def accelerated_operations(graph: XGraph) -> int:
-    """Return the operations of the convolutions that run on the accelerator, for one image (DNNVM, equation 3)."""
+    """Return the operations of the convolutions that run on the accelerator, for a batch (DNNVM, equation 3)."""
     return sum(operations(graph, node) for node in graph.nodes if node.on_accelerator)
 
 
@@ -38,8 +39,8 @@ def ideal_bytes(graph: XGraph) -> int:
     facts = GraphFacts(graph)
     everything = [node.name for node in graph.nodes if node.on_accelerator]
     shape = group_shape(facts, everything)
-    maps = sum(n.shape[0] * n.shape[1] * n.shape[2] * n.channels for n in shape.inputs)
-    maps += sum(n.shape[1] * n.shape[2] * n.channels for n in shape.nodes if n.name in shape.results)
+    maps = sum(prod(n.shape) for n in shape.inputs)
+    maps += sum(prod(n.shape) for n in shape.nodes if n.name in shape.results)
     return maps + sum(shape.weight_bytes(node) for node in shape.convolutions)
 
 

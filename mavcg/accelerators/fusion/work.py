@@ -18,7 +18,7 @@ _CHANNELWISE = ("depthwise", "max_pool", "avg_pool", "eltwise", "upsample")
 
 @dataclass(frozen=True)
 class GroupWork:
-    """The work of a group for one image.
+    """The work of a group for a batch.
 
     load_bytes, save_bytes: DDR traffic, with the weights among the loads. weight_bytes: weights loaded. feature_bytes:
     loads and saves without weights. conv_cycles, pool_cycles, misc_cycles: busy cycles of each unit. first_bytes,
@@ -68,27 +68,27 @@ def _most(ranges: list[dict[str, Interval]], name: str) -> int:
 
 @dataclass(frozen=True)
 class _Tiled:
-    """Ranges of all tensors for each row of tiles, and for each column of tiles."""
+    """Ranges of all tensors of an image for each row of tiles, and for each column of tiles."""
 
     shape: GroupShape
     rows: list[dict[str, Interval]]
     columns: list[dict[str, Interval]]
 
     def area(self, name: str) -> int:
-        """Return the number of pixels of a tensor over all tiles, with halos counted each time."""
-        return _sum(self.rows, name) * _sum(self.columns, name)
+        """Return the number of pixels of a tensor over all tiles of all images, with halos counted each time."""
+        return self.shape.images * _sum(self.rows, name) * _sum(self.columns, name)
 
     def largest(self, name: str) -> int:
         """Return the number of pixels of a tensor in its largest tile."""
         return _most(self.rows, name) * _most(self.columns, name)
 
     def whole(self, name: str) -> int:
-        """Return the number of pixels of a tensor."""
+        """Return the number of pixels of an image's tensor."""
         return self.shape.lengths[0][name] * self.shape.lengths[1][name]
 
     @property
     def tiles(self) -> int:
-        return len(self.rows) * len(self.columns)
+        return self.shape.images * len(self.rows) * len(self.columns)
 
 
 def _tile_work(shape: GroupShape, tile: GroupTile) -> _Tiled:
@@ -141,7 +141,6 @@ def group_work(shape: GroupShape, tile: GroupTile, target: IsaTarget) -> GroupWo
     if weights is None or loads is None:
         return None
     saves = sum(tiled.area(name) * _channels(shape, name) for name in shape.results)
-    saves = sum(tiled.whole(name) * _channels(shape, name) for name in shape.results) if tile.whole else saves
     conv, pool, misc = _unit_cycles(shape, tiled, target)
     first = sum(tiled.largest(n.name) * n.channels for n in shape.inputs) + min(weights, _first_weights(shape, tile))
     last = max((tiled.largest(name) * chunk[name] for name in shape.results), default=0)
@@ -205,8 +204,9 @@ def _loads(
     """Return the bytes of feature maps that are loaded; None if they do not fit."""
     mixed = {name for node in shape.nodes if node.kind not in _CHANNELWISE for name in node.inputs}
     whole = sum(tiled.whole(n.name) * n.channels for n in shape.inputs)
-    if whole <= target.input_bytes:
-        return whole
+    # Each pass over the map reads all images again, unless all stay on chip.
+    if whole * (shape.images if passes > 1 else 1) <= target.input_bytes:
+        return whole * shape.images
     if tile.whole:
         return None
     needed, loaded = 0, 0
@@ -223,7 +223,7 @@ def _unit_cycles(shape: GroupShape, tiled: _Tiled, target: IsaTarget) -> tuple[i
     for node in shape.nodes:
         pixels = tiled.area(node.name)
         if node.kind in ("conv", "depthwise", "deconv", "dense"):
-            conv += array_cycles(shape, node, tiled.rows, tiled.columns, target)
+            conv += shape.images * array_cycles(shape, node, tiled.rows, tiled.columns, target)
         elif node.kind in ("max_pool", "avg_pool"):
             pool += -(-pixels * node.channels * node.kernel[0] * node.kernel[1] // target.pool_parallel)
         elif node.kind != "concat":
@@ -238,7 +238,7 @@ def array_cycles(
     columns: list[dict[str, Interval]],
     target: IsaTarget,
 ) -> int:
-    """Return the array's cycles for a convolution.
+    """Return the array's cycles for a convolution of an image.
 
     The array processes rows_parallel rows, oc_parallel output channels and ic_parallel / 2 input channels per cycle.
     """

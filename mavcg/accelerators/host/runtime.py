@@ -121,7 +121,7 @@ class DeviceProgram:
         return {name: tuple(t.dims[i] for i in range(t.rank)) for name, t in zip(names, tensors, strict=True)}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the network on one image. inputs: f32 with the shapes of `inputs`, by name. Returns: f32 by name.
+        """Run the network on an image or a batch. inputs: f32 with the shapes of `inputs`. Returns: f32 by name.
 
         Raises: MavcgError for an input that is missing or has another shape.
         """

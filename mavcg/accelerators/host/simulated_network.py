@@ -20,7 +20,7 @@ from mavcg.runtime.loading import load
 def run_network(
     program: AccelProgram, path: Path, inputs: Mapping[str, Array], most_operations: int = MOST_OPERATIONS
 ) -> dict[str, Array]:
-    """Return the outputs of the network on one image, f32 by the model's names.
+    """Return the outputs of the network on one image or batch, f32 by the model's names.
 
     path: the program's file, in whose folder the libraries of CPU parts are. inputs: f32 in the model's order of
     dimensions, by name. most_operations: of each segment, as of `execute`. Raises: MavcgError for a library that cannot

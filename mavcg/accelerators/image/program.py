@@ -26,8 +26,9 @@ _Steps = Annotated[int, Meta(ge=-MOST_STEPS, le=MOST_STEPS, description="a numbe
 class StoredTensor:
     """A tensor in the features segment.
 
-    height, width, channels: its dimensions [H, W, C]. radix: radix position. offset: its first byte. pixel: bytes from
-    one pixel to the next, more than C if it is a part of a concatenation.
+    height, width, channels: dimensions [H, W, C] of an image. radix: radix position. offset: its first byte. pixel:
+    bytes from one pixel to the next, more than C if it is a part of a concatenation. images: size of the batch; the
+    images follow one another.
     """
 
     name: str
@@ -37,6 +38,12 @@ class StoredTensor:
     radix: Radix
     offset: Annotated[int, Meta(ge=0, le=MOST_FEATURE_BYTES, description="an offset from 0 to 2^32")]
     pixel: Annotated[int, Meta(ge=1, le=1 << 24, description="a distance of 1 to 2^24 bytes")]
+    images: _Extent = 1
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Return the dimensions [N, H, W, C]."""
+        return (self.images, self.height, self.width, self.channels)
 
     @property
     def row(self) -> int:
@@ -46,7 +53,7 @@ class StoredTensor:
     @property
     def end(self) -> int:
         """Return the offset after the last byte."""
-        return self.offset + (self.height * self.width - 1) * self.pixel + self.channels
+        return self.offset + (self.images * self.height * self.width - 1) * self.pixel + self.channels
 
 
 @dataclass(frozen=True)
@@ -69,8 +76,8 @@ class AccelSegment:
     """A run of the accelerator between CPU parts: one job of the host, from misc.start to misc.end.
 
     nodes: names of the nodes that it computes. inputs: tensors that the host writes into the features segment before
-    it. outputs: tensors that the host reads from there after it. operations: operations of its convolutions for one
-    image. cycles: simulated cycles of one image; 0 before the simulation.
+    it. outputs: tensors that the host reads from there after it. operations: operations of its convolutions for the
+    batch. cycles: simulated cycles of a batch; 0 before the simulation.
     """
 
     nodes: tuple[str, ...]
@@ -118,8 +125,13 @@ class AccelProgram:
 
     @property
     def operations(self) -> int:
-        """Return the operations of the accelerator's convolutions for one image."""
+        """Return the operations of the accelerator's convolutions for a batch."""
         return sum(segment.operations for segment in self.segments)
+
+    @property
+    def images(self) -> int:
+        """Return the images that a run computes: the largest batch of its tensors."""
+        return max((tensor.images for tensor in self.tensors), default=1)
 
     def jobs(self) -> tuple["AccelProgram", ...]:
         """Return the program of each segment alone, on the same segments of memory."""

@@ -11,8 +11,8 @@ from mavcg.errors import MavcgError
 class Origin:
     """The part of a node's tensor that an instruction computes: its first row, column and channel.
 
-    node: index of the node's name in the program. The instruction does not encode its origin: a table beside the code
-    has it, like the line table of a debugger.
+    node: index of the node's name in the program. row: counted on through the images of a batch. The instruction does
+    not encode its origin: a table beside the code has it, like the line table of a debugger.
     """
 
     node: int

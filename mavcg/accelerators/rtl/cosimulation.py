@@ -52,8 +52,7 @@ def cosimulate(
     numbers = np.random.default_rng(seed)
     inputs = {}
     for name in program.inputs:
-        tensor = program.tensor(name)
-        inputs[name] = numbers.integers(-128, 128, (1, tensor.height, tensor.width, tensor.channels), np.int8)
+        inputs[name] = numbers.integers(-128, 128, program.tensor(name).shape, np.int8)
     expected, made = np.zeros((2, program.feature_bytes), np.int8)
     written = np.zeros(program.feature_bytes, np.uint8)
     cycles = simulated = 0

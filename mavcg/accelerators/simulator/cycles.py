@@ -43,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True)
 class SimulatedTime:
-    """Result of a simulation for one image.
+    """Result of a simulation for one run, of a batch.
 
     busy: cycles in which each unit executed. stalls: idle cycles of units with work left, and cycles lost inside of
     instructions, by cause. ddr_bytes: DDR traffic, including code. spans: all instructions, in the order of their ends.
@@ -67,7 +67,7 @@ class _UnitState:
 
 
 def simulate(program: AccelProgram) -> SimulatedTime:
-    """Return the cycles of a program for one image on one core: of all segments, one after another.
+    """Return the cycles of a program for a batch on one core: of all segments, one after another.
 
     The CPU's time between segments is not included.
     Raises: MavcgError for a deadlock, naming the waiting instructions and the tokens that they wait for.

@@ -27,12 +27,12 @@ def execute(
     observer: Observer | None = None,
     most_operations: int = MOST_OPERATIONS,
 ) -> dict[str, Array]:
-    """Run a program on one image in program order and return its outputs, int8 [1, H, W, C] by name.
+    """Run a program on a batch of images in program order and return its outputs, int8 [N, H, W, C] by name.
 
     Each segment's inputs are written before it, and its outputs read after it.
 
     Args:
-        inputs: int8 [1, H, W, C] for each of program.inputs.
+        inputs: int8 [N, H, W, C] for each of program.inputs.
         observer: called with each tile that an instruction computes.
         most_operations: limit of each segment (mavcg_accel_simulator_limit).
     Raises: MavcgError naming the instruction, for addresses beyond a memory, reads of bytes that were never written,
@@ -62,7 +62,7 @@ def execute(
             at = _bytes_of(program.tensor(name))
             if not written[at].all():
                 raise MavcgError(f"output {name}: the program ended before all of it was written")
-            outputs[name] = features[at][None]
+            outputs[name] = features[at]
     return outputs
 
 
@@ -79,7 +79,7 @@ def _execute_vta(
 def write_inputs(job: AccelProgram, inputs: Mapping[str, Array], features: Array, written: Array) -> None:
     """Write a job's inputs into the features segment, as the host does before it. Raises: MavcgError for another shape.
 
-    inputs: int8 [1, H, W, C] by name. features: int8 [bytes]. written: [bytes], a flag for each; both are changed.
+    inputs: int8 [N, H, W, C] by name. features: int8 [bytes]. written: [bytes], a flag for each; both are changed.
     """
     for name in job.inputs:
         tensor = job.tensor(name)
@@ -88,8 +88,8 @@ def write_inputs(job: AccelProgram, inputs: Mapping[str, Array], features: Array
 
 
 def read_output(program: AccelProgram, name: str, features: Array) -> Array:
-    """Return a tensor of the features segment, int8 [1, H, W, C]."""
-    return np.asarray(features[_bytes_of(program.tensor(name))][None])
+    """Return a tensor of the features segment, int8 [N, H, W, C]."""
+    return np.asarray(features[_bytes_of(program.tensor(name))])
 
 
 def execute_job(job: AccelProgram, features: Array, written: Array, most_operations: int = MOST_OPERATIONS) -> None:
@@ -149,14 +149,13 @@ def _simulated_core(
 
 
 def _bytes_of(tensor: StoredTensor) -> Array:
-    """Return the byte offsets [height, width, channels] of a tensor in the features segment."""
-    rows = tensor.offset + np.arange(tensor.height)[:, None, None] * tensor.row
-    return np.asarray(rows + np.arange(tensor.width)[:, None] * tensor.pixel + np.arange(tensor.channels))
+    """Return the byte offsets [N, H, W, C] of a tensor in the features segment."""
+    pixels = tensor.offset + np.arange(tensor.images * tensor.height * tensor.width)[:, None] * tensor.pixel
+    return np.asarray((pixels + np.arange(tensor.channels)).reshape(tensor.shape))
 
 
 def _checked_input(tensor: StoredTensor, values: Array) -> Array:
-    expected = (1, tensor.height, tensor.width, tensor.channels)
-    if values.shape != expected or values.dtype != np.int8:
+    if values.shape != tensor.shape or values.dtype != np.int8:
         given = f"{values.dtype} {list(values.shape)}"
-        raise MavcgError(f"input {tensor.name}: is {given}; give int8 {list(expected)}")
-    return np.asarray(values[0])
+        raise MavcgError(f"input {tensor.name}: is {given}; give int8 {list(tensor.shape)}")
+    return values

@@ -1,6 +1,6 @@
 """Report a simulation: rates, utilisation and energy as a table, and the timeline of the units as SVG."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mavcg.accelerators.image.program import AccelProgram
@@ -25,7 +25,8 @@ _TICKS = 8
 def simulated_json(program: AccelProgram, time: SimulatedTime) -> dict[str, Any]:
     """Return the results as a JSON table.
 
-    It has cycles, milliseconds for an image, 10^9 operations per second of all cores, busy cycles, stalls and bytes.
+    It has cycles, milliseconds, the images of a run, 10^9 operations per second of all cores, busy cycles, stalls and
+    bytes, which are those of a run but for ddr_bytes_per_image.
     utilisation: operations of the convolutions, as a fraction of those that the arrays could do in this time.
     """
     target = program.target
@@ -36,17 +37,27 @@ def simulated_json(program: AccelProgram, time: SimulatedTime) -> dict[str, Any]
         "target": target.name,
         "cycles": time.cycles,
         "ms": ms,
+        "images": program.images,
         "gops": gops,
         "utilisation": gops / target.peak_gops,
         "units": dict(time.busy),
         "stalls": dict(time.stalls),
         "ddr_bytes": time.ddr_bytes,
+        "ddr_bytes_per_image": time.ddr_bytes / program.images,
         "energy": {"millijoules": energy_mj(program, time), "assumes": ENERGY_BASIS},
     }
 
 
+def ddr_text(report: Mapping[str, Any]) -> str:
+    """Return the DDR traffic of simulated_json's table in words."""
+    each = (
+        f", {report['ddr_bytes_per_image']:.0f} for each of {report['images']} images" if report["images"] > 1 else ""
+    )
+    return f"{report['ddr_bytes']} bytes of DDR memory{each}"
+
+
 def energy_mj(program: AccelProgram, time: SimulatedTime) -> float:
-    """Return the energy for an image in mJ, estimated as ENERGY_BASIS states."""
+    """Return the energy for a run in mJ, estimated as ENERGY_BASIS states."""
     path, work_of = datapath(program.target), timing_of(program.target)
     words = 0
     for instruction in program.instructions:

@@ -22,6 +22,7 @@ from tests.mavcg.accelerators.random_networks import (
     random_inputs,
     random_network,
     random_target,
+    with_batch,
     with_host_nodes,
 )
 from tests.mavcg.accelerators.simulator.oracle import oracle_execute
@@ -47,10 +48,13 @@ def random_groups(chance: random.Random, graph: XGraph) -> list[FusedGroup]:
     return found
 
 
-def random_program(seed: int, mixed: bool = False) -> tuple[XGraph, IsaTarget, AccelProgram] | None:
-    """A compiled random network; None where it does not fit the random target. mixed: True for CPU nodes in between."""
+def random_program(seed: int, mixed: bool = False, images: int = 1) -> tuple[XGraph, IsaTarget, AccelProgram] | None:
+    """A compiled random network; None where it does not fit the random target.
+
+    mixed: True for CPU nodes in between. images: size of the batch.
+    """
     chance = random.Random(seed)
-    target, graph = random_target(chance), random_network(chance)
+    target, graph = random_target(chance), with_batch(random_network(chance), images)
     if mixed:
         graph = with_host_nodes(graph, chance)
     if not divide(graph).accelerator:
@@ -69,7 +73,8 @@ def check_against_reference(graph: XGraph, target: IsaTarget, program: AccelProg
     """
     images = random_inputs(graph, seed)
     expected = evaluate(graph, images, target.rounding)
-    covered = {name: np.zeros(expected[name].shape[1:], bool) for name in divide(graph).accelerator}
+    one_map = {name: values.reshape(-1, *values.shape[2:]) for name, values in expected.items()}
+    covered = {name: np.zeros(one_map[name].shape, bool) for name in divide(graph).accelerator}
     tiles = 0
 
     def compare(index: int, one: AccelInstruction, made: Array) -> None:
@@ -82,7 +87,7 @@ def check_against_reference(graph: XGraph, target: IsaTarget, program: AccelProg
             slice(first, first + length)
             for first, length in zip((origin.row, origin.column, origin.channel), made.shape, strict=True)
         )
-        assert np.array_equal(expected[name][0][at], made), f"seed {seed}, {name}, instruction {index}"
+        assert np.array_equal(one_map[name][at], made), f"seed {seed}, {name}, instruction {index}"
         covered[name][at] = True
 
     given = {name: expected[name] for name in program.inputs}  # what the CPU computes is the reference's

@@ -211,6 +211,11 @@ def with_file_scales(graph: XGraph, chance: random.Random) -> XGraph:
     return graph.with_nodes(nodes)
 
 
+def with_batch(graph: XGraph, images: int) -> XGraph:
+    """The network for a batch of images."""
+    return graph.with_nodes({node.name: replace(node, shape=(images, *node.shape[1:])) for node in graph.nodes})
+
+
 def with_host_nodes(graph: XGraph, chance: random.Random) -> XGraph:
     """The network with a node of the CPU behind some of its nodes, which readers read instead; both are outputs."""
     nodes, hosts, outputs = list[XNode](), dict[str, Graph](), list(graph.outputs)

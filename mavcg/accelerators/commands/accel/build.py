@@ -108,7 +108,9 @@ def run_build(options: AccelBuildOptions) -> None:
     """Compile a network for an accelerator with an instruction set, into one ELF file.
 
     The file has the 8-bit program, its parameters and its addresses. Nodes that the accelerator has no instruction for
-    are listed; the CPU computes them before, between and after the segments of the program. With --board or --cores
+    are listed; the CPU computes them before, between and after the segments of the program. A model for a batch of
+    images, its own or by --shape, becomes a program that computes all of them and loads weights once for all where they
+    fit on chip. With --board or --cores
     they become model libraries beside the program, with a version for each core type; `mavcg accel host` writes the C
     code that loads both.
 
@@ -121,6 +123,7 @@ def run_build(options: AccelBuildOptions) -> None:
     mavcg accel build deploy.prototxt --weights net.caffemodel --target zu2 -o net.elf
     mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
+    mavcg accel build net.onnx --shape x=8x3x224x224 --target zu2 -o net.elf
     mavcg accel build net_int8.tflite --target zu2 --any-scale -o net.elf
     mavcg accel build net_int8.onnx --target zu2 --file-scales -o net.elf
     """
@@ -173,7 +176,7 @@ build = command_of("build", AccelBuildOptions, run_build)
 
 def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     from mavcg.accelerators.build import build_json
-    from mavcg.accelerators.simulator.report import simulated_json
+    from mavcg.accelerators.simulator.report import ddr_text, simulated_json
 
     report, simulated = build_json(built), simulated_json(built.program, built.time)
     out = console()
@@ -190,7 +193,7 @@ def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     )
     out.print(
         f"  simulated: {report['predicted_cycles']} cycles, {simulated['ms']:.3f} ms, {simulated['gops']:.1f} GOP/s, "
-        f"{100 * simulated['utilisation']:.1f} % of the array; {simulated['ddr_bytes']} bytes of DDR memory, "
+        f"{100 * simulated['utilisation']:.1f} % of the array; {ddr_text(simulated)}, "
         f"{simulated['energy']['millijoules']:.2f} mJ"
     )
     out.print(

@@ -55,10 +55,10 @@ def run_program(options: AccelRunOptions) -> None:
     The outputs are the model's. If nodes are left to the CPU, their libraries must be beside the program and be for
     this machine (`mavcg accel build --board host`); the host side in C then runs the whole network, as with a device;
     of VTA, which it does not drive, the functional simulator and the libraries do.
-    With --accelerator the outputs are the tensors that leave the accelerator, [1, H, W, C], as real numbers: integer *
+    With --accelerator the outputs are the tensors that leave the accelerator, [N, H, W, C], as real numbers: integer *
     2^-radix, or by a file's scale and zero point; with --integers they are these integers.
 
-    Inputs are real numbers in the model's order of dimensions, or int8 numbers as [1, H, W, C].
+    Inputs are real numbers in the model's order of dimensions, or int8 numbers as [N, H, W, C].
 
     \b
     mavcg accel run resnet50.elf --input x.npy -o y.npz
@@ -140,17 +140,16 @@ def _run_accelerator(image: "AccelProgram", options: AccelRunOptions, most_opera
     from mavcg.accelerators.simulator.functional import execute
     from mavcg.console.arrays import named_input_arrays
 
-    tensors = {name: image.tensor(name) for name in image.inputs}
-    shapes = {name: (1, t.height, t.width, t.channels) for name, t in tensors.items()}
+    shapes = {name: image.tensor(name).shape for name in image.inputs}
     if options.seed is not None:
         given = _random(shapes, options.seed)
     else:
         given = named_input_arrays(image.inputs, options.inputs or [], "the program")
     ready = read_inputs(
         given,
-        {name: (t.height, t.width, t.channels) for name, t in tensors.items()},
+        shapes,
         image.nchw,
-        {name: image.host.tensor(name) for name in tensors},
+        {name: image.host.tensor(name) for name in shapes},
     )
     results = execute(image, ready, most_operations=most_operations)
     return {n: array if options.integers else reals_of(image.host.tensor(n), array) for n, array in results.items()}
@@ -172,8 +171,8 @@ def simulate(
 ) -> None:
     """Simulate a program cycle by cycle: time, utilisation of the array, stalls by cause, traffic, energy.
 
-    Cycles are for one image on one core; GOP/s counts all cores. The energy is an estimate, printed with its
-    assumptions.
+    Cycles are for one run on one core, of an image or of the program's batch of images; GOP/s counts all cores. The
+    energy is an estimate, printed with its assumptions.
 
     \b
     mavcg accel simulate resnet50.elf
@@ -181,7 +180,7 @@ def simulate(
     """
     from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.accelerators.simulator.cycles import simulate as cycles_of
-    from mavcg.accelerators.simulator.report import simulated_json, timeline_svg
+    from mavcg.accelerators.simulator.report import ddr_text, simulated_json, timeline_svg
     from mavcg.drawing.svg_plots import check_plot, save_drawing
 
     if timeline is not None:
@@ -199,8 +198,7 @@ def simulate(
     out.print(f"{report['network']} on {report['target']}: {report['cycles']} cycles, {report['ms']:.3f} ms")
     out.print(f"  {report['gops']:.1f} GOP/s, {100 * report['utilisation']:.1f} % of the array")
     out.print(
-        f"  {report['ddr_bytes']} bytes of DDR memory; {report['energy']['millijoules']:.3g} mJ "
-        f"({report['energy']['assumes']})",
+        f"  {ddr_text(report)}; {report['energy']['millijoules']:.3g} mJ ({report['energy']['assumes']})",
         soft_wrap=True,
     )
     for unit, busy in report["units"].items():

@@ -22,6 +22,28 @@ def test_bits_are_the_references(seed: int) -> None:
     assert simulate(made[2]).cycles > 0
 
 
+@pytest.mark.parametrize(("seed", "images"), [(3, 2), (8, 5), (12, 2), (21, 3)])
+def test_bits_of_a_batch_are_the_references(seed: int, images: int) -> None:
+    made = random_program(seed, images=images)
+    assert made is not None
+
+    assert check_against_reference(*made, seed) > 0
+    assert simulate(made[2]).cycles > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(3000, 3200, 50))
+def test_bits_of_batches_are_the_references_for_hundreds(first: int) -> None:
+    fitting = 0
+    for seed in range(first, first + 50):
+        made = random_program(seed, mixed=seed % 2 == 0, images=2 + seed % 4)
+        if made is not None:
+            fitting += 1
+            check_against_reference(*made, seed)
+            simulate(made[2])
+    assert fitting >= 40
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 1600, 50))
 def test_bits_are_the_references_for_hundreds(first: int) -> None:

@@ -20,23 +20,23 @@ from mavcg.accelerators.isa.vta import encode_vta
 from mavcg.accelerators.load import xgraph_of
 from mavcg.accelerators.quantise import quantise
 from mavcg.accelerators.simulator.cycles import simulate
-from mavcg.accelerators.simulator.functional import execute, write_inputs
+from mavcg.accelerators.simulator.functional import execute, read_output, write_inputs
 from mavcg.accelerators.simulator.vta_functional import execute_vta_job
 from mavcg.accelerators.target import find_target
 from mavcg.accelerators.validate import validate_program
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from tests.mavcg.accelerators.random_networks import random_inputs, random_network
+from tests.mavcg.accelerators.random_networks import random_inputs, random_network, with_batch
 from tests.mavcg.accelerators.small_network import network
 
 TARGET = find_target("vta")
 
 
-def random_vta_program(seed: int) -> tuple[XGraph, AccelProgram] | None:
+def random_vta_program(seed: int, images: int = 1) -> tuple[XGraph, AccelProgram] | None:
     """A random network with groups of one to three nodes, as many as VTA keeps on chip; None if VTA computes none."""
     chance = random.Random(seed)
-    graph = with_vta_nodes(random_network(chance), TARGET)
+    graph = with_vta_nodes(with_batch(random_network(chance), images), TARGET)
     groups = []
     for segment in divide(graph).segments:
         names = segment.nodes
@@ -59,37 +59,34 @@ def outputs_in_any_order(program: AccelProgram, inputs: dict[str, Array], seed: 
         write_inputs(job, inputs, features, written)
         execute_vta_job(job, features, None, random.Random(seed))
         for name in job.outputs:
-            tensor = program.tensor(name)
-            rows = tensor.offset + np.arange(tensor.height)[:, None, None] * tensor.row
-            outputs[name] = features[
-                rows + np.arange(tensor.width)[:, None] * tensor.pixel + np.arange(tensor.channels)
-            ]
+            outputs[name] = read_output(job, name, features)
     return outputs
 
 
-def check(seed: int) -> bool:
-    """Compare a random program with the reference; False if there is none."""
-    made = random_vta_program(seed)
+def check(seed: int, images: int = 1) -> bool:
+    """Compare a random program with the reference; False if there is none. images: size of the batch."""
+    made = random_vta_program(seed, images)
     if made is None:
         return False
     graph, program = made
-    images = random_inputs(graph, seed)
-    expected = evaluate(graph, images, TARGET.rounding)
+    expected = evaluate(graph, random_inputs(graph, seed), TARGET.rounding)
     given = {name: expected[name] for name in program.inputs}
+    assert all(tensor.images == images for tensor in program.tensors)
     for name, values in execute(program, given).items():
         assert np.array_equal(values, expected[name]), f"seed {seed}, {name}"
     for name, values in outputs_in_any_order(program, given, seed).items():
-        assert np.array_equal(values, expected[name][0]), f"seed {seed}, {name}, units in another order"
+        assert np.array_equal(values, expected[name]), f"seed {seed}, {name}, units in another order"
     return True
 
 
 def test_random_programs_have_the_references_bits() -> None:
     assert check(1)
+    assert check(1, images=3)
 
 
 @pytest.mark.long
 def test_many_random_programs_have_the_references_bits() -> None:
-    assert sum(check(seed) for seed in range(4, 44)) > 30
+    assert sum(check(seed, images=1 + seed % 3) for seed in range(4, 44)) > 30
 
 
 def test_every_tile_of_a_network_has_the_references_bits_and_the_cpu_computes_the_rest() -> None:

@@ -13,17 +13,17 @@ from tests.mavcg.accelerators.compiled import random_program
 from tests.mavcg.accelerators.random_networks import random_inputs
 
 
-def assert_equal_to_reference(seed: int, path: Path) -> bool:
+def assert_equal_to_reference(seed: int, path: Path, images: int = 1) -> bool:
     """Run a random program by the C host side; False where it does not fit its random target."""
-    made = random_program(seed)
+    made = random_program(seed, images=images)
     if made is None:
         return False
     graph, target, program = made
     write_elf(program, path)
-    images, nodes = random_inputs(graph, seed), graph.by_name()
-    expected = evaluate(graph, images, target.rounding)
+    given, nodes = random_inputs(graph, seed), graph.by_name()
+    expected = evaluate(graph, given, target.rounding)
     with DeviceProgram(path) as simulated:
-        outputs = simulated.run({name: reals_of(nodes[name], array) for name, array in images.items()})
+        outputs = simulated.run({name: reals_of(nodes[name], array) for name, array in given.items()})
     assert set(outputs) == set(graph.outputs)
     for name, values in outputs.items():
         assert np.array_equal(values, reals_of(nodes[name], expected[name])), f"seed {seed}, {name}"
@@ -32,6 +32,10 @@ def assert_equal_to_reference(seed: int, path: Path) -> bool:
 
 def test_random_programs_agree_with_the_reference(tmp_path: Path) -> None:
     assert sum(assert_equal_to_reference(seed, tmp_path / "p.elf") for seed in range(8)) > 5
+
+
+def test_random_programs_of_batches_agree_with_the_reference(tmp_path: Path) -> None:
+    assert sum(assert_equal_to_reference(seed, tmp_path / "p.elf", images=2 + seed % 3) for seed in range(8, 12)) > 2
 
 
 @pytest.mark.long

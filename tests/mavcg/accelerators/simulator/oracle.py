@@ -57,21 +57,21 @@ def located(program: AccelProgram, index: int, fault: str) -> MavcgError:
 
 def write_tensor(memories: Memories, tensor: StoredTensor, values: Array) -> None:
     """Write a tensor into the features segment. Raises: MavcgError for another shape or type."""
-    expected = (1, tensor.height, tensor.width, tensor.channels)
+    expected = tensor.shape
     if values.shape != expected or values.dtype != np.int8:
         given = f"{values.dtype} {list(values.shape)}"
         raise MavcgError(f"input {tensor.name}: is {given}; give int8 {list(expected)}")
     at = memories.ddr_tile(_whole_map(tensor))
-    memories.ddr[at] = values[0]
+    memories.ddr[at] = values.reshape(-1, *tensor.shape[2:])
     memories.ddr_written[at] = True
 
 
 def read_tensor(memories: Memories, tensor: StoredTensor) -> Array:
-    """Return a tensor in the features segment, int8 [1, H, W, C]. Raises: MavcgError if it was not written."""
+    """Return a tensor in the features segment, int8 [N, H, W, C]. Raises: MavcgError if it was not written."""
     at = memories.ddr_tile(_whole_map(tensor))
     if not memories.ddr_written[at].all():
         raise MavcgError(f"output {tensor.name}: the program ended before all of it was written")
-    return memories.ddr[at][None]
+    return memories.ddr[at].reshape(tensor.shape)
 
 
 def _whole_map(tensor: StoredTensor) -> dict[str, int]:
@@ -79,7 +79,7 @@ def _whole_map(tensor: StoredTensor) -> dict[str, int]:
         "ddr": tensor.offset,
         "ddr_pixel": tensor.pixel,
         "ddr_row": tensor.row,
-        "rows": tensor.height,
+        "rows": tensor.images * tensor.height,
         "columns": tensor.width,
         "channels": tensor.channels,
     }

@@ -32,7 +32,7 @@ from tests.mavcg.apps.small_networks import write_network
 Mavcg = Callable[..., Any]
 MS = 1_000_000
 PAGE = Path(__file__).parents[4] / "docs" / "applications.md"
-SHAPE = (1, 3, 24, 24)
+SHAPE = (2, 3, 24, 24)  # a batch, as of two cameras
 
 
 def write_segmented(path: Path) -> None:
@@ -55,7 +55,7 @@ def write_segmented(path: Path) -> None:
         nodes,
         "segmented",
         [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 8, 12, 12])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [SHAPE[0], 8, 12, 12])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
@@ -139,7 +139,7 @@ def test_a_device_that_stops_ends_the_service_with_its_text(built: Path, applica
             equal = [AcceleratedNetwork(opened, 0, replace(jobs, name=name)) for name in names]
             with pytest.raises(MavcgError, match=f"'{names[0]}' is the name of two networks"):
                 application.serve([], 0.001, equal)
-        with pytest.raises(MavcgError, match=r"inputs have the shapes \[2\]; give \[1, 3, 24, 24\]"):
+        with pytest.raises(MavcgError, match=r"inputs have the shapes \[2\]; give \[2, 3, 24, 24\]"):
             wrong = replace(jobs, inputs=[np.zeros(2, np.float32)])
             application.serve([], 0.001, [AcceleratedNetwork(opened, 0, wrong)])
     with pytest.raises(MavcgError, match="make it by mavcg accel host --library"):

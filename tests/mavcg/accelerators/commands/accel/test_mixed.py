@@ -23,8 +23,11 @@ from mavcg.cli.app import run
 from mavcg.profiles.folders import HERE
 
 
-def write_model(path: Path) -> None:
-    """Sin (CPU), convolutions, Sin (CPU), a convolution and a pool, a classifier (CPU)."""
+def write_model(path: Path, images: int | str = 1) -> None:
+    """Sin (CPU), convolutions, Sin (CPU), a convolution and a pool, a classifier (CPU).
+
+    images: size of the batch, a text to leave it to the build.
+    """
     numbers = np.random.default_rng(3)
 
     def weights(name: str, *shape: int) -> onnx.TensorProto:
@@ -46,8 +49,8 @@ def write_model(path: Path) -> None:
     graph = helper.make_graph(
         nodes,
         "mixed",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 20, 20])],
-        [helper.make_tensor_value_info("p", TensorProto.FLOAT, [1, 10])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [images, 3, 20, 20])],
+        [helper.make_tensor_value_info("p", TensorProto.FLOAT, [images, 10])],
         [
             weights("w1", 16, 3, 3, 3),
             weights("b1", 16),
@@ -67,6 +70,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with mixed.onnx and mixed.elf with its CPU parts for this machine."""
     folder = tmp_path_factory.mktemp("mixed")
     write_model(folder / "mixed.onnx")
+    write_model(folder / "any.onnx", "n")
     # Without the CPU's figures even small segments stay on the accelerator.
     lines = (HERE / "isa_targets" / "zu2.toml").read_text().splitlines()
     plain = folder / "plain.toml"
@@ -129,6 +133,32 @@ def test_a_run_computes_the_whole_network(capsys: pytest.CaptureFixture[str]) ->
     assert np.abs(made - evaluate(graph, images, program.target.rounding)["p"]).max() < 1e-6
     (real,) = onnxruntime.InferenceSession("mixed.onnx").run(None, {"x": x})
     assert made.argmax() == real.argmax() and np.abs(made - real).max() < 0.02  # 8 bits
+
+
+@pytest.mark.parametrize("images", [2, 5])
+def test_a_batch_is_a_program_of_its_images(images: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--shape sets the batch; the host side in C runs all images by the segments and the CPU's parts, bit by bit."""
+    path, shape = str(tmp_path / "batch.elf"), ("--shape", f"x={images}x3x20x20")
+    x = np.random.default_rng(0).standard_normal((images, 3, 20, 20)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+
+    report = printed(
+        capsys, "build", "any.onnx", *shape, "--target", "plain.toml", "--board", "host", "-o", path, "--json"
+    )
+    checked = printed(capsys, "validate", path, "--model", "any.onnx", *shape, "--json")
+    printed(capsys, "run", path, "--input", str(tmp_path / "x.npy"), "-o", str(tmp_path / "y.npz"), "--json")
+    simulated = printed(capsys, "simulate", path, "--json")
+
+    assert (report["images"], simulated["images"]) == (images, images)
+    assert len(report["segments"]) == 2 and (checked["layers"], checked["mismatches"]) == (4, 0)
+    alone = printed(capsys, "simulate", "mixed.elf", "--json")
+    assert simulated["ddr_bytes_per_image"] < 0.8 * alone["ddr_bytes_per_image"] == 0.8 * alone["ddr_bytes"]
+    program, made = read_elf(Path(path)), np.load(tmp_path / "y.npz")["p"]
+    graph = with_radices(load_xgraph("any.onnx", program.target, {"x": x.shape}), program.radices, path)
+    given = integer_images(graph, arrange_inputs(graph, {"x": x}))
+    assert np.abs(made - evaluate(graph, given, program.target.rounding)["p"]).max() < 1e-6
+    (real,) = onnxruntime.InferenceSession("any.onnx").run(None, {"x": x})
+    assert made.shape == (images, 10) and np.abs(made - real).max() < 0.02  # 8 bits
 
 
 def test_without_its_libraries_a_run_is_refused_and_the_accelerator_runs_alone(
