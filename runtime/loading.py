@@ -31,7 +31,7 @@ from mavcg.runtime.library_tables import (
     tensor_of,
     text_of,
 )
-from mavcg.runtime.run_arrays import Array, dense_inputs, given_outputs, ndarray, new_outputs
+from mavcg.runtime.run_arrays import Array, are_inputs, dense_inputs, given_outputs, new_outputs
 
 from_buffer = ffi.from_buffer
 AUTO = "auto"  # for a number of threads
@@ -214,11 +214,15 @@ class Model:
     def _run(
         self, arrays: Sequence[Any], out: Sequence[Array] | Array | None, step_ns: Array | None
     ) -> tuple[int, tuple[Array, ...]]:
+        # Of small models the time of a call is in these lines and those of _run_dense: they make no objects of cffi but
+        # buffers, and compare shapes once.
         if not self.dimensions:
-            return self._run_shaped(arrays, out, step_ns)
+            return self._run_dense(dense_inputs(self.path, self.inputs, arrays), out, step_ns)
         with self._shaping:
-            self._take_shapes(arrays)
-            return self._run_shaped(arrays, out, step_ns)
+            if not are_inputs(self.inputs, arrays):  # perhaps of other lengths than those of the last run
+                self._take_shapes(arrays)
+                arrays = dense_inputs(self.path, self.inputs, arrays)
+            return self._run_dense(arrays, out, step_ns)
 
     @contextlib.contextmanager
     def hold_shapes(self, arrays: Sequence[Any]) -> Iterator[None]:
@@ -232,9 +236,6 @@ class Model:
     def _take_shapes(self, arrays: Sequence[Any]) -> None:
         """Take the lengths of the bounded dimensions from the shapes of the inputs. Raises: MavcgError if they do not
         fit."""
-        # Of small models the time of a call is in the first comparison, as in _run_shaped.
-        if [array.shape if type(array) is ndarray else None for array in arrays] == self._shapes:
-            return
         shapes = shapes_of(arrays)
         if len(arrays) != len(self.inputs) or shapes == self._shapes:
             return
@@ -244,11 +245,9 @@ class Model:
             self.inputs, self.outputs = set_shapes(self.path, self._table, self._context, shapes)
             self._shapes = [tensor.shape for tensor in self.inputs]
 
-    def _run_shaped(
-        self, arrays: Sequence[Any], out: Sequence[Array] | Array | None, step_ns: Array | None
+    def _run_dense(
+        self, given: Sequence[Array], out: Sequence[Array] | Array | None, step_ns: Array | None
     ) -> tuple[int, tuple[Array, ...]]:
-        # Of small models the time of a call is in these lines: they make no objects of cffi but buffers.
-        given = dense_inputs(self.path, self.inputs, arrays)
         if out is None:
             outputs = new_outputs(self.outputs)
         else:

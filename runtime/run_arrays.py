@@ -22,6 +22,19 @@ def new_outputs(tensors: Sequence[Tensor]) -> tuple[Array, ...]:
     return tuple([empty(tensor.shape, tensor.dtype) for tensor in tensors])
 
 
+def are_inputs(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> bool:
+    """Return True if the arrays are inputs as they are, which dense_inputs returns unchanged."""
+    if len(arrays) != len(tensors):
+        return False
+    for value, tensor in zip(arrays, tensors):  # noqa: B905 - as below
+        if type(value) is not ndarray or value.shape != tensor.shape or value.dtype != tensor.dtype:
+            return False
+        flags = value.flags
+        if not (flags.c_contiguous and flags.aligned):
+            return False
+    return True
+
+
 def dense_inputs(path: Path, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Array]:
     """Return the inputs as dense arrays. Raises: MavcgError for a wrong number, shape or dtype."""
     if len(arrays) != len(tensors):

@@ -103,6 +103,23 @@ def test_other_shapes_are_refused_and_change_nothing(built: tuple[Path, Any]) ->
         model.run(inputs_of(3))
 
 
+@pytest.mark.parametrize("before", [5, 9])
+def test_arrays_that_lie_otherwise_are_copied(built: tuple[Path, Any], before: int) -> None:
+    """A transposed array, every second row and a list of Python, at the length of the run before and at another."""
+    folder, _ = built
+    x = inputs_of(5)
+    turned, spaced = np.ascontiguousarray(x.transpose(0, 2, 1)).transpose(0, 2, 1), np.repeat(x, 2, axis=1)[:, ::2]
+    assert not turned.flags.c_contiguous and not spaced.flags.c_contiguous
+    with package.load(folder / "libnet.so") as model:
+        wanted = [result.tobytes() for result in model.run(x)]
+        for other in (turned, spaced):
+            model.run(inputs_of(before))
+            assert [result.tobytes() for result in model.run(other)] == wanted
+        model.run(inputs_of(before))
+        with pytest.raises(MavcgError, match="float64"):
+            model.run(x.tolist())
+
+
 @pytest.mark.parametrize("tokens", [1 << 31, (1 << 31) + 1, (1 << 32) + 7, 1 << 55])
 def test_lengths_that_no_memory_has_are_refused(built: tuple[Path, Any], tokens: int) -> None:
     """One number that is all elements of an array: it is neither copied nor read."""
