@@ -32,7 +32,7 @@ _CORES = CoreSet(
         Core("cortex-a75", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
     )
 )
-_OPTIONS = EngineOptions(pages=(PagedWeights(0, 0, 64, "map"), PagedWeights(0, 0, 64, "map_beside")))
+_OPTIONS = EngineOptions(pages=(PagedWeights(0, 0, 64, "release"), PagedWeights(0, 0, 64, "map")))
 _ROW = TensorType("f32", (4, 16))
 _STEP = ProgramStep(
     "double",

@@ -22,9 +22,10 @@ GRANULE = 1 << 16
 # Time to map a granule whose pages the kernel has in memory, to release it, and of the misses that follow: measured on
 # a virtual Zen 3, 4.9 ms for 22.0 MB and 3.3 ms for 11.2 MB in a run of each of three networks.
 GRANULE_MS = 0.017
-# What a call of the system costs, as bytes that are mapped: on a virtual Sapphire Rapids, where a granule takes 3 us, a
-# release takes 10 us, as it interrupts the other CPU (2026-12-01, at commit 559d7950); on the Zen 3 a granule takes 17.
-_CALL_BYTES = GRANULE
+# What a call of the system costs, as bytes that are mapped. A release interrupts the other CPU: on a virtual Sapphire
+# Rapids it takes 20 us, where a granule takes 5 us to map and to release, 2 us if its pages are one folio of the page
+# cache (2026-12-01); on the Zen 3 a granule takes 17.
+_CALL_BYTES = 6 * GRANULE
 _LARGEST = 2  # sections that are kept first, at most
 _SIZE_STEPS = 32  # group sizes are multiples of limit / 32, up to half
 
@@ -176,7 +177,7 @@ def _most(plan: _PhaseGroups, limit: int) -> int:
 def _pages_of(plan: _PhaseGroups, network: int, pool_bytes: int, limit: int) -> Iterator[PagedWeights]:
     """Yield what a network's run does with pages.
 
-    Its first group may follow any network, and maps its own weights; so does a group that was not mapped ahead.
+    Its first group may follow any network, and maps its own weights, too; so does a group that was not mapped ahead.
     """
     mapped = False
     for number, group in enumerate(plan.groups):
@@ -191,7 +192,7 @@ def _pages_of(plan: _PhaseGroups, network: int, pool_bytes: int, limit: int) -> 
             before = plan.ranges_in(number - 1, ahead=True)
             advised = {"release_beside": tuple(_near(others, before))}
         if ahead:
-            advised["map_beside"] = plan.following(number).ranges
+            advised["map"] = (*advised.get("map", ()), *plan.following(number).ranges)
         for advice, ranges in advised.items():
             yield from (PagedWeights(group.phase, begin, end, advice) for begin, end in ranges)
         mapped = ahead

@@ -96,8 +96,8 @@ class ProgramPhase:
 class PagedWeights:
     """Constants begin to end - 1, in bytes, and what a run does with their pages.
 
-    advice: "release" lets go of them, "map" maps them, both before the phase begins; "release_beside" and "map_beside"
-    do so while this phase and those that follow compute, in this order.
+    advice: "release" lets go of them before the phase begins; "release_beside" does so, and "map" maps them, while this
+    phase and those that follow compute, in this order.
     """
 
     phase: int

@@ -91,8 +91,8 @@ struct engine_stage {
 };
 
 /* What is done with the pages of constants begin to end - 1, in bytes: before a phase, or beside it and those that
- * follow. In order of phase, and of these four; the table ends with phase 0xFFFFFFFF, which no program has. */
-enum { PAGES_RELEASE, PAGES_MAP, PAGES_RELEASE_BESIDE, PAGES_MAP_BESIDE };
+ * follow. In order of phase, and of these three; the table ends with phase 0xFFFFFFFF, which no program has. */
+enum { PAGES_RELEASE, PAGES_RELEASE_BESIDE, PAGES_MAP };
 struct engine_pages {
     uint32_t phase, advice;
     uint64_t begin, end;

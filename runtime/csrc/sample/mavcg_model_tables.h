@@ -150,7 +150,7 @@ static const struct engine_ring_operand ring_table[] = {
     {0},
 };
 static const struct engine_pages page_table[] = {
+    {0, PAGES_RELEASE, 0ull, 64ull},
     {0, PAGES_MAP, 0ull, 64ull},
-    {0, PAGES_MAP_BESIDE, 0ull, 64ull},
     {0xFFFFFFFF, PAGES_RELEASE, 0, 0},
 };

@@ -72,7 +72,7 @@ def resident_in_each_phase(library: LibraryPlan, base: int, order: list[int]) ->
         assert groups[0] == 0
         for begin, end in pairwise([*groups, len(plan.program.steps)]):
             own = [page for page in pages if page.phase == begin]
-            beside = [page for page in own if page.advice.endswith("_beside")]
+            beside = [page for page in own if page.advice != "release"]
             done([page for page in own if page not in beside])
             read = set[int]()
             for step in plan.program.steps[begin:end]:

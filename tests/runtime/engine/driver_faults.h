@@ -83,7 +83,7 @@ long large_sysconf(int name);
 long large_sysconf(int name) { return name == _SC_PAGESIZE ? LARGE_PAGE : sysconf(name); }
 int large_madvise(void *place, size_t bytes, int advice);
 int large_madvise(void *place, size_t bytes, int advice) {
-    const int of_constants = advice == MADV_WILLNEED || advice == ADVICE_TO_MAP || advice == MADV_DONTNEED;
+    const int of_constants = advice == ADVICE_TO_MAP || advice == MADV_DONTNEED;
     if (!of_constants || !((uintptr_t)place % LARGE_PAGE)) return madvise(place, bytes, advice);
     fprintf(stderr, "advice %d about %p, within a page\n", advice, place);
     abort();
@@ -105,11 +105,11 @@ int failing_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return until_failure-- == 0 ? EAGAIN : pthread_create(thread, attributes, start, argument);
 }
 
-/* A kernel that neither reads pages ahead nor maps them when it is asked to. */
+/* A kernel that does not map pages when it is asked to. */
 int older_madvise(void *place, size_t bytes, int advice);
 int older_madvise(void *place, size_t bytes, int advice) {
     enum { ADVICE_MAP_READ = 22 };
-    if (advice != MADV_WILLNEED && advice != ADVICE_MAP_READ) return madvise(place, bytes, advice);
+    if (advice != ADVICE_MAP_READ) return madvise(place, bytes, advice);
     errno = EINVAL;
     return -1;
 }

@@ -15,10 +15,10 @@ def rows() -> Iterator[PagedWeights]:
     """Every third phase begins a group. All lets go of what kernels read, too, which they then map by reading it."""
     yield PagedWeights(0, 0, ALL, "release")
     yield PagedWeights(0, 0, USED, "map")
-    yield PagedWeights(0, USED, ALL // 2, "map_beside")
+    yield PagedWeights(0, USED, ALL // 2, "map")
     for phase in range(3, LAYERS, 3):
         yield PagedWeights(phase, 0, ALL, "release_beside")
-        yield PagedWeights(phase, 0, ALL - phase, "map_beside")
+        yield PagedWeights(phase, 0, ALL - phase, "map")
     yield PagedWeights(LAYERS + 2, 0, ALL, "release")
 
 
