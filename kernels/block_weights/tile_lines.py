@@ -2,16 +2,18 @@
 
 A panel's numbers are unpacked once, less their zero points, into scratch. Then each tile of lines goes over the blocks:
 a tile of exact sums is stored, its rows are loaded again as vectors, and added to the sums of all blocks, which are in
-registers, in the order of other cores. This is a software pipeline over the blocks of all tiles of a panel, of two
-rooms: before the rows of a block are added, the sums of the next one are stored and the products of the one after that
-begin, so that neither waits for the other.
+registers, in the order of other cores. This is a software pipeline over the blocks of all tiles of a panel, of four
+rooms: while the rows of a block are added, the products of the third block behind it begin and the sums of the second
+one are stored. A product takes some 50 cycles, a store occupies the decoders for 14: they stand between the rows, so
+that vectors wait for neither.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.graph.reference.block_weights import LARGEST
 from mavcg.kernels.block_weights.block_sums import PanelOperands
 from mavcg.kernels.block_weights.float_terms import PanelWeights
 from mavcg.kernels.block_weights.integer_terms import IntegerTerms, product_form
@@ -50,8 +52,12 @@ from mavcg.kernels.int8.register_tile import GROUP, TILE_LANES
 from mavcg.specs.kernel import F32_BYTES, Machine
 
 Value: TypeAlias = ir.Value
-ROOMS = 2  # of sums of a block; tile registers of sums are 0 and 1, of numbers 4 and 5, of weights 6 and 7
-NUMBERS, WEIGHTS = 4, 6
+Actions: TypeAlias = Sequence[Callable[[], None]]  # emitters of tile instructions, in order
+ROOMS = 4  # of sums of a block, in tile registers 0 to 3
+AHEAD, STORED = 3, 2  # blocks by which products and stores of sums precede the additions
+NUMBERS, WEIGHTS, PAIR = 4, 6, 2  # tile registers: two of numbers, two of weights
+# 1.5 * 2 ** 23: a whole number below 2 ** 22 in magnitude added to its bits, as an integer, is added to its value.
+SHIFT, SHIFTED_BITS, LARGEST_SHIFTED = 12582912.0, 0x4B400000, 1 << 22
 _LANES = ir.VectorType(I32, TILE_LANES)
 
 
@@ -67,6 +73,9 @@ class TileLines:
         self.terms = IntegerTerms(b, dots, spec.weights, 1, 1, False)
         # Numbers of 8 bits less a zero point take 9: they are less 128, and their sums are corrected.
         self.corrected = spec.weights.zeros and spec.weights.bits == 8
+        bits = spec.weights.bits
+        largest = 1 << bits - 1 if bits == 8 else (1 << bits) - 1
+        self.shifted = not self.corrected and spec.weights.block * largest * LARGEST < LARGEST_SHIFTED
         self.exact = aligned_memory(b, ROOMS * TILE_BYTES, "exact")
         self.results = aligned_memory(b, TILE_BYTES, "results")
         self.scales = aligned_memory(b, ROOMS * ROW_BYTES, "scales")
@@ -75,8 +84,8 @@ class TileLines:
     def configure(self) -> None:
         """Emit the configuration of the tile registers."""
         sums = dict.fromkeys(range(ROOMS), TileShape(TILE_ROWS, ROW_BYTES))
-        numbers = dict.fromkeys(range(NUMBERS, NUMBERS + ROOMS), TileShape(TILE_ROWS, self.row_terms))
-        weights = dict.fromkeys(range(WEIGHTS, WEIGHTS + ROOMS), TileShape(self.row_terms // GROUP, ROW_BYTES))
+        numbers = dict.fromkeys(range(NUMBERS, NUMBERS + PAIR), TileShape(TILE_ROWS, self.row_terms))
+        weights = dict.fromkeys(range(WEIGHTS, WEIGHTS + PAIR), TileShape(self.row_terms // GROUP, ROW_BYTES))
         configure_tiles(self.b, sums | numbers | weights)
 
     def emit(self, panel: PanelOperands, end: Value, store: Callable[[Value, Values], None]) -> None:
@@ -152,28 +161,31 @@ class TileLines:
         # Behind all whole tiles there may be no lines: those products are not used, and read a tile of the workspace.
         behind = b.add(first, const(TILE_ROWS if used is None else 0), name="behind")
 
-        def add(index: Value, room: int, acc: Values) -> Values:
+        def add(index: Value, room: int, acc: Values, actions: Actions) -> Values:
             self.prefetch_out(panel, first, index)
             block = address(b, panel.weights, scale_index(b, index, self.spec.weights.block_bytes))
             self.weights.prefetch(block, self.spec.panel_bytes, b.udiv(first, const(TILE_ROWS)), tiles)
             ends = self.ends(panel, first, index)
             scales = ends if counted is None else self.kept_scales(ends, room, counted)
-            return self.add(panel, index, ends, scales, room, acc)
+            return self.add(panel, index, ends, scales, room, acc, actions)
 
         def several(index: Value, acc: Values) -> Values:
             for room in range(ROOMS):
-                self.store((room + 1) % ROOMS)
-                ahead = b.add(index, const(ROOMS + room), name="ahead")
+                ahead = b.add(index, const(AHEAD + room), name="ahead")
                 within = b.icmp_signed("<", ahead, const(blocks))
                 line = b.select(within, first, behind, name="line")
-                self.products(panel, line, b.select(within, ahead, b.sub(ahead, const(blocks))), room)
-                acc = add(b.add(index, const(room)), room, acc)
+                number = b.select(within, ahead, b.sub(ahead, const(blocks)))
+                actions = [*self.products(panel, line, number, (room + AHEAD) % ROOMS), self.store(room + STORED)]
+                acc = add(b.add(index, const(room)), room, acc, actions)
             return acc
 
         start: Values = (f32_splat(0.0, TILE_LANES),) * TILE_ROWS
-        whole = blocks - blocks % ROOMS
-        acc = for_range(b, const(0), const(whole), ROOMS, start, several, "block")
-        return add(const(whole), 0, acc) if blocks > whole else acc
+        rest = blocks % ROOMS
+        acc = for_range(b, const(0), const(blocks - rest), ROOMS, start, several, "block")
+        for room in range(rest):
+            stored = [self.store(room + STORED)] if room + STORED < rest else []
+            acc = add(const(blocks - rest + room), room, acc, stored)
+        return acc
 
     def prefetch_out(self, panel: PanelOperands, first: Value, index: Value) -> None:
         """Emit a block's part of the prefetches of what a tile stores at its end: a cache line of each of its lines.
@@ -188,26 +200,41 @@ class TileLines:
             prefetch_line(b, b.gep(panel.out, [offset], name="out_ahead", source_etype=I8), write=True)
 
     def begin(self, panel: PanelOperands, first: Value) -> None:
-        """Emit the products of the first two blocks of a tile, and the store of the first one's sums."""
-        for room in range(min(ROOMS, self.spec.blocks)):
-            self.products(panel, first, const(room), room)
-        self.store(0)
+        """Emit the products of the blocks before the loop, and the stores of sums of those that it adds first."""
+        blocks = self.spec.blocks
+        for room in range(min(AHEAD, blocks)):
+            for action in self.products(panel, first, const(room), room):
+                action()
+        for room in range(min(STORED, blocks)):
+            self.store(room)()
 
-    def products(self, panel: PanelOperands, first: Value, index: Value, room: int) -> None:
-        """Emit the exact sums of a block in a tile register."""
-        b, form = self.b, self.spec.weights
+    def products(self, panel: PanelOperands, first: Value, index: Value, room: int) -> Actions:
+        """Return the emitters of the exact sums of a block in a tile register."""
+        b, form, pair = self.b, self.spec.weights, room % PAIR
         lines = address(b, panel.numbers, scale_index(b, index, block_pitch(self.spec.x, form.block)))
         lines = address(b, lines, scale_index(b, first, form.block))
         rows = address(b, panel.scratch, scale_index(b, index, self.block_bytes))
-        clear_tile(b, room)
+        actions = []
         for at in range(0, form.block, self.row_terms):
-            load_tile(b, WEIGHTS + room, address(b, rows, at * form.panel), ROW_BYTES)
-            load_tile(b, NUMBERS + room, address(b, lines, at), form.block)
-            add_tile_products(b, "tdpbssd", room, NUMBERS + room, WEIGHTS + room)
 
-    def store(self, room: int) -> None:
-        """Emit the store of a tile of exact sums, as rows of lines."""
-        store_tile(self.b, room, address(self.b, self.exact, room * TILE_BYTES), ROW_BYTES)
+            def load_weights(at: int = at) -> None:
+                if not at:
+                    clear_tile(b, room)
+                load_tile(b, WEIGHTS + pair, address(b, rows, at * form.panel), ROW_BYTES)
+
+            def load_numbers(at: int = at) -> None:
+                load_tile(b, NUMBERS + pair, address(b, lines, at), form.block)
+
+            def multiply() -> None:
+                add_tile_products(b, "tdpbssd", room, NUMBERS + pair, WEIGHTS + pair)
+
+            actions += [load_weights, load_numbers, multiply]
+        return actions
+
+    def store(self, room: int) -> Callable[[], None]:
+        """Return the emitter of the store of a tile of exact sums, as rows of lines. room: modulo ROOMS."""
+        number = room % ROOMS
+        return lambda: store_tile(self.b, number, address(self.b, self.exact, number * TILE_BYTES), ROW_BYTES)
 
     def ends(self, panel: PanelOperands, first: Value, index: Value) -> Value:
         """Return the address of the scale of a tile's first line in a block."""
@@ -225,13 +252,18 @@ class TileLines:
         b.store(scales, place, align=ROW_BYTES)
         return place
 
-    def add(self, panel: PanelOperands, index: Value, ends: Value, scales: Value, room: int, acc: Values) -> Values:
-        """Return the sums plus those of a block, whose exact sums are stored. scales: address of those of the lines."""
+    def add(
+        self, panel: PanelOperands, index: Value, ends: Value, scales: Value, room: int, acc: Values, actions: Actions
+    ) -> Values:
+        """Return the sums plus those of a block, whose exact sums are stored. scales: address of those of the lines.
+        actions: what is emitted between the rows."""
         b = self.b
         w_scale = b.load(self.scale_place(panel, index), name="w_scale", align=ROW_BYTES, typ=acc[0].type)
         share = self.share(panel, index) if self.corrected else None
         new = []
         for row, before in enumerate(acc):
+            for action in actions[-(-row * len(actions) // TILE_ROWS) : -(-(row + 1) * len(actions) // TILE_ROWS)]:
+                action()
             place = address(b, self.exact, room * TILE_BYTES + row * ROW_BYTES)
             total = b.load(place, name="sums", align=ROW_BYTES, typ=_LANES)
             if share is not None:
@@ -240,8 +272,16 @@ class TileLines:
                 total = b.sub(total, b.mul(share, of_line))
             place = address(b, scales, row * F32_BYTES)
             scale = b.fmul(w_scale, splat(b, b.load(place, name="scale", align=4, typ=F32), TILE_LANES))
-            new.append(fma(b, b.sitofp(total, scale.type), scale, before))
+            new.append(fma(b, self.convert(total, scale.type), scale, before))
         return tuple(new)
+
+    def convert(self, total: Value, typ: ir.Type) -> Value:
+        """Return exact sums as f32. By a shift where it is exact: beside tile instructions a core starts one conversion
+        a cycle, as of products, but two additions."""
+        b = self.b
+        if not self.shifted:
+            return b.sitofp(total, typ)
+        return b.fsub(b.bitcast(b.add(total, number(total, SHIFTED_BITS)), typ), f32_splat(SHIFT, TILE_LANES))
 
     def share(self, panel: PanelOperands, index: Value) -> Value:
         """Return the zero points of a block less what was subtracted from its numbers."""

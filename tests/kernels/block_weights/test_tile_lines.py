@@ -47,6 +47,8 @@ def assert_same_bits(case: tuple[Any, ...], seed: int, machines: tuple[Machine, 
         (11, 200, 17, 8, 64, True, False, True),
         (29, 96, 16, 2, 48, False, True, True),
         (48, 64, 33, 4, 32, False, False, True),
+        (16, 224, 16, 4, 32, True, False, True),
+        (32, 512, 16, 8, 512, False, False, True),
     ],
     ids=str,
 )
@@ -128,14 +130,14 @@ def test_blocks_of_a_line_share_no_sets_of_a_cache(lines: int, block: int) -> No
 
 
 def test_instructions(tmp_path: Path) -> None:
-    """Products of two blocks before the loop and of two in it; shapes are set once, and tiles released at the end."""
-    spec = product_of((32, 96, 16, 4, 32, False, False, True), PACKING)
+    """Products of three blocks before the loop, of four in it; shapes are set once, tiles released at the end."""
+    spec = product_of((32, 128, 16, 4, 32, False, False, True), PACKING)
     target = parse_target("x86_64-linux-gnu")
     compile_module(CodegenJob(kernel_module([spec], MACHINE, "t", target), target, "test"), tmp_path / "kernel.s")
     names = Counter(re.findall(r"^\s+(tile\w+|tdp\w+|ldtilecfg|callq?)\b", (tmp_path / "kernel.s").read_text(), re.M))
     assert names == {
         **dict.fromkeys(("ldtilecfg", "tilerelease"), 1),
-        **dict.fromkeys(("tdpbssd", "tilezero"), 4),
-        "tilestored": 3,
-        "tileloadd": 8,
+        **dict.fromkeys(("tdpbssd", "tilezero"), 7),
+        "tilestored": 6,
+        "tileloadd": 14,
     }
