@@ -48,6 +48,7 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
     matrices or tiles of bf16: a core without the instruction takes others for the same bits, which is left to the
     generic version. Runs of 8-bit inputs are filled for tiles if any core has them. 8-bit weights may be in two parts
     if no core of x86 has dot products, which need the whole ones. On AArch64 products of one pixel have wider panels.
+    Winograd's blocks are long on x86, where that was measured; a phone's threads would need twice the scratch.
     """
     named = [machine for machine in machines if machine.name != GENERIC]
     matrix = [machine.matrix_product for machine in named]
@@ -58,6 +59,7 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
         any(machine.int8_tiles for machine in named),
         target.arch == "x86_64" and bool(named) and not any(machine.dot_product for machine in named),
         0 if target.arch == "x86_64" else PIXEL_LANES,
+        target.arch == "x86_64",
     )
 
 

@@ -79,7 +79,8 @@ class Packing:
     version has tiles of 8-bit sums, for which runs of inputs are filled up to whole groups where rows are long enough.
     byte_pairs: True if all cores add pairs of products of bytes as i16 (x86 without dot products): weights that are too
     large for such sums are then packed in two parts.
-    pixel_lanes: `lanes` of products of a single pixel that have many channels; 0: as of others.
+    pixel_lanes: `lanes` of products of a single pixel that have many channels; 0: as of others. long_blocks: True if
+    Winograd's blocks may have so many tiles that they take as many bytes as the weights (winograd/family.py).
     """
 
     lanes: int
@@ -88,6 +89,7 @@ class Packing:
     int8_tiles: bool = False
     byte_pairs: bool = False
     pixel_lanes: int = 0
+    long_blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,11 @@ class KernelSpec(ABC):
     def shared_rows(self) -> int:
         """Number of rows of a call for which weights are read once; 1 if each row reads them."""
         return 1
+
+    @property
+    def least_shared_rows(self) -> int:
+        """Number of rows that are worth a read of the weights, where threads share them: at most shared_rows."""
+        return self.shared_rows
 
     @property
     def work(self) -> int:

@@ -152,11 +152,11 @@ def call_rows(spec: KernelSpec) -> tuple[int, int]:
 
     Calls of many rows are faster, but small chunks let all threads end at about the same time. So the minimum chunk is
     smaller than a call, except in two cases. Work that is cut along output channels is taken in whole calls, which suit
-    the register tiles. If `shared_rows` rows share one read of the weights, a chunk is one call: the rows are cut
-    evenly into as many chunks as reads of the weights are needed, at least two, and a multiple of four if more.
+    the register tiles. If rows share one read of the weights, a chunk is one call: the rows are cut evenly into as many
+    chunks of about `least_shared_rows` as there are, at least two, and a multiple of four if more.
     """
     if spec.shared_rows > 1 and spec.rows:
-        parts = max(2, -(-spec.rows // spec.shared_rows))
+        parts = max(2, -(-spec.rows // spec.least_shared_rows))
         parts = parts if parts == 2 else -(-parts // 4) * 4
         return max(worthwhile_chunk_rows(spec), -(-spec.rows // parts)), spec.rows
     return chunk_rows(spec, worthwhile_call_rows(spec)), worthwhile_call_rows(spec)

@@ -15,7 +15,13 @@ from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_pl
 from mavcg.kernels.primitives.winograd.kernels import EMIT
 from mavcg.kernels.primitives.winograd.matrices import transform_weights
 from mavcg.kernels.primitives.winograd.planes import input_planes, products
-from mavcg.kernels.primitives.winograd.spec import Winograd, WinogradInput, WinogradOutput, WinogradProducts
+from mavcg.kernels.primitives.winograd.spec import (
+    TILES_OF_A_CHUNK,
+    Winograd,
+    WinogradInput,
+    WinogradOutput,
+    WinogradProducts,
+)
 from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles, view_in_layout
 from mavcg.specs.kernel import Array, View
 from mavcg.specs.packed_constant import PackedConstant
@@ -36,18 +42,27 @@ __all__ = [
 # within the noise (10 percent) of the best of 12 to 66 tiles; 12 are up to a third slower with large weights, and 120
 # or
 # more with few channels.
-BLOCK_TILES = 36
+BLOCK_TILES = TILES_OF_A_CHUNK
 BLOCK_TILES_1D = 72
 LEAST_ROWS_1D = 4  # minimum rows of a block: each block transforms k - 1 additional rows of inputs
 MOST_SCRATCH = 8 << 20  # maximum scratch of a thread, in bytes
 CHUNK = 128  # output channels of a row of work of the products' kernel
 
 
-def block_of(tiles: Tiles) -> int:
-    """Return the number of tiles of a block: BLOCK_TILES, or fewer if the image or MOST_SCRATCH limits it."""
+def block_of(tiles: Tiles, long_blocks: bool = False) -> int:
+    """Return the number of tiles of a block: BLOCK_TILES, or fewer if the image or MOST_SCRATCH limits it.
+
+    long_blocks: of square tiles as many more as take no more bytes than the weights do, which each block reads, in
+    even blocks. A block of in_ch and out_ch channels has (in_ch + out_ch) elements a tile and plane, weights have
+    in_ch * out_ch.
+    """
     per_tile = (input_planes(tiles, 0).pitch + products(tiles, 0).pitch) * tiles.planes
     if tiles.two_d:
-        return max(1, min(tiles.count, BLOCK_TILES, MOST_SCRATCH // per_tile))
+        room = max(1, min(tiles.count, MOST_SCRATCH // per_tile))
+        as_weights = tiles.in_ch * tiles.out_ch // (tiles.in_ch + tiles.out_ch)
+        if not long_blocks or as_weights <= BLOCK_TILES:
+            return min(room, BLOCK_TILES)
+        return -(-tiles.count // -(-tiles.count // min(room, as_weights)))
     rows = max(LEAST_ROWS_1D, BLOCK_TILES_1D // tiles.across)
     room = max(1, MOST_SCRATCH // (per_tile * tiles.across))
     return min(tiles.rows, rows, room) * tiles.across
@@ -64,11 +79,22 @@ def tiles_between(x: View, out: View, m: int, k: int, two_d: bool, lanes: int, p
 
 
 def winograd_spec(
-    tiles: Tiles, x: View, out: View, residual: View | None, bias: bool, act: str, act_args: tuple[float, ...]
+    tiles: Tiles,
+    x: View,
+    out: View,
+    residual: View | None,
+    bias: bool,
+    act: str,
+    act_args: tuple[float, ...],
+    long_blocks: bool = False,
 ) -> Winograd:
-    """Return the spec of the single kernel of a convolution between N, H, W, C views with these tiles."""
+    """Return the spec of the single kernel of a convolution between N, H, W, C views with these tiles.
+
+    long_blocks: as in block_of.
+    """
     residual_view = Located(residual) if residual is not None else None
-    return Winograd(tiles, Located(x), Located(out), residual_view, block_of(tiles), bias, act, act_args)
+    block = block_of(tiles, long_blocks)
+    return Winograd(tiles, Located(x), Located(out), residual_view, block, bias, act, act_args)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ def winograd_steps(
     bias, residual = (*node.inputs[2:], "", "")[:2]
     image, result, added = views[node.inputs[0]], views[node.output], views[residual] if residual else None
     tiles = tiles_between(image, result, m, k, True, packing.lanes)
-    spec = winograd_spec(tiles, image, result, added, bool(bias), node.attr("act"), tuple(node.attr("act_args")))
+    act = node.attr("act"), tuple(node.attr("act_args"))
+    spec = winograd_spec(tiles, image, result, added, bool(bias), *act, packing.long_blocks)
     x, out = Operand(node.inputs[0]), Operand(node.output, written=True)
     weights = Operand(constant=packed_winograd(spec.tiles, node.inputs[1]))
     epilogue = tuple(Operand(tensor) for tensor in (bias, residual) if tensor)

@@ -10,6 +10,9 @@ from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.work_counts import OperandBytes, TileProduct, VectorWork, WeightReads, WorkCounts, vector_work
 
+# Tiles for which a chunk reads all weights, as long as there are more threads than long blocks.
+TILES_OF_A_CHUNK = 36
+
 
 def _plane_elements(tiles: Tiles, channels: int, machine: Machine) -> int:
     """Return the number of elements of an image's transformed tiles, whose vectors are full."""
@@ -84,6 +87,10 @@ class Winograd(KernelSpec):
     @property
     def shared_rows(self) -> int:
         return -(-self.block // self.tiles.unit)
+
+    @property
+    def least_shared_rows(self) -> int:
+        return -(-min(self.block, TILES_OF_A_CHUNK) // self.tiles.unit) if self.tiles.two_d else self.shared_rows
 
     @property
     def inputs(self) -> Planes:

@@ -33,7 +33,7 @@ def winograd_chunk(spec: Winograd, clusters: Mapping[str, CoreModel], counts: Ma
     even, _ = call_rows(spec)
     if len(everyone.counts) < 2 or not spec.rows or even * MANY_CHUNKS <= spec.rows:
         return 0
-    least = max(worthwhile_chunk_rows(spec), -(-spec.shared_rows // LEAST_PART))
+    least = max(worthwhile_chunk_rows(spec), -(-spec.least_shared_rows // LEAST_PART))
     sizes = dict.fromkeys(-(-spec.rows // number) for number in range(2, MANY_CHUNKS + 1))
     all_ns, fastest_ns = layer_ns(spec, even, everyone), layer_ns(spec, even, everyone.fastest)
     best, best_product = 0, math.inf

@@ -9,8 +9,9 @@ import pytest
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.reference import evaluate
-from mavcg.kernels.primitives.winograd.family import ERROR_BOUNDS
+from mavcg.kernels.primitives.winograd.family import ERROR_BOUNDS, MOST_SCRATCH
 from mavcg.kernels.primitives.winograd.node_step import STAGED, winograd_choices, winograd_steps
+from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import Packing, Step
 from mavcg.specs.tile_plan import call_rows
 from tests.kernels.conftest import machines_of_all_widths, padded_view, run_node_on
@@ -144,3 +145,51 @@ def test_tiles_are_shared_evenly_by_threads(side: int, tasks: int) -> None:
     assert step.spec.rows == (side // 4) ** 2 and block == step.spec.rows  # tiles; a call gets a whole claim
     assert -(-step.spec.rows // grain) == tasks
     assert grain <= step.spec.shared_rows
+
+
+def long_block_of(side: int, in_ch: int, out_ch: int, m: int = 4) -> tuple[Winograd, Winograd]:
+    """The kernels of a layer of side x side pixels, with blocks of the usual and of the largest number of tiles."""
+    graph, node, _ = node_of((1, side + 2, side + 2, in_ch), (out_ch, 3, 3, in_ch), bias=False)
+    views = {name: padded_view("f32", graph.shape(name), 0) for name in ("x", node.output)}
+    specs = []
+    for packing in (Packing(16), Packing(16, long_blocks=True)):
+        (step,) = winograd_steps(f"winograd_2d_f{m}_k3", node, graph, views, packing)
+        assert isinstance(step.spec, Winograd)
+        specs.append(step.spec)
+    return specs[0], specs[1]
+
+
+@pytest.mark.parametrize(
+    ("side", "in_ch", "out_ch", "m", "block"),
+    [
+        (28, 128, 128, 4, 49),  # all tiles: 2.4 MB of weights are read once, not twice
+        (14, 256, 256, 2, 49),
+        (28, 72, 72, 4, 36),  # the weights are as large as 36 tiles
+        (28, 74, 74, 4, 25),  # and as 37, in two even blocks
+        (56, 64, 64, 4, 36),  # the weights are smaller than the block
+        (14, 256, 256, 4, 16),
+        (56, 256, 256, 4, 98),  # as large as 128, in two even blocks
+        (28, 512, 512, 4, 49),
+        (56, 512, 512, 4, 49),  # of 8 MB, which scratch is at most
+    ],
+)
+def test_long_blocks_read_large_weights_less_often(side: int, in_ch: int, out_ch: int, m: int, block: int) -> None:
+    usual, long = long_block_of(side, in_ch, out_ch, m)
+
+    assert usual.block == min(36, usual.tiles.count)
+    assert long.block == block
+    assert long.scratch_bytes <= MOST_SCRATCH + (1 << 20)  # slack and patches
+    assert call_rows(long) == call_rows(usual)  # threads share the tiles as before
+
+
+def test_long_blocks_give_the_same_bits() -> None:
+    graph, node, arrays = node_of((1, 30, 30, 80), (96, 3, 3, 80), act="relu")
+    machine = machines_of_all_widths()[0]
+
+    def outputs(packing: Packing, parts: int) -> Any:
+        run = partial(run_node_on, machine, node, graph, arrays, packing=packing, optimised=False)
+        return run(parts=parts, lowering=lowering_by("winograd_2d_f4_k3"))[0][0]
+
+    expected = outputs(Packing(16), 1)
+    assert outputs(Packing(16, long_blocks=True), 1).tobytes() == expected.tobytes()
+    assert outputs(Packing(16, long_blocks=True), 3).tobytes() == expected.tobytes()
