@@ -1,4 +1,4 @@
-"""Build the corpus and compare: `python -m bench.corpus [PACKAGE ...] [--way WAY] [--minutes N]`.
+"""Build the corpus and compare: `python -m bench.corpus [PACKAGE ...] [--way WAY ..] [--minutes N]`.
 
 Each of Debian's source packages in bench/corpus/packages.toml is built as it is, under `mavcg launch`, with the hot
 functions of a profile of its own work, and with `mavcg build` in its place for the same objects, by each compiler of
@@ -8,12 +8,14 @@ rustc; `mavcg build` makes its object of LLVM bitcode. Some packages need Debian
 what `make setup` installs, and clang and gcc-aarch64-linux-gnu are further compilers.
 
 Rows go into the record beside those of other runs, in place of older ones of the same package and compiler. A further
-run on this machine goes on where one ended, and --again tries all anew. --minutes: no package is begun after that.
+run on this machine goes on where one ended, and --again tries all anew; several may run at once, each with packages of
+its own. --minutes: no package is begun after that.
 --no-times leaves out what only a quiet machine can measure, CPU time of builds and time of programs; a later run
 without it tries those rows again.
 """
 
 import argparse
+import fcntl
 import tempfile
 import time
 from collections.abc import Set as AbstractSet
@@ -28,14 +30,14 @@ from bench.corpus.trial import try_package
 from bench.corpus.ways import ways, ways_of
 from bench.record import facts, write
 from bench.records import RESULTS
-from bench.rows import measured_or_none
+from bench.rows import ROWS, measured_or_none
 
 
 def main() -> None:
     """Try what is not known yet on this machine, and merge it into bench/results/corpus.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="only these")
-    parser.add_argument("--way", choices=sorted(ways()), help="only this compiler")
+    parser.add_argument("--way", choices=sorted(ways()), action="append", help="only this compiler; may be repeated")
     parser.add_argument("--minutes", type=float, default=60, help="begin nothing after this time (60)")
     parser.add_argument("--again", action="store_true", help="try what is known already, too")
     parser.add_argument("--no-times", action="store_true", help="measure no times: the machine is not quiet")
@@ -51,14 +53,13 @@ def main() -> None:
             for way in ways_of(package):
                 at = package.source, way.name
                 is_known = at in tried and (chosen.no_times or rows[at].plain_s > 0)
-                if chosen.way not in (None, way.name) or (is_known and not chosen.again):
+                if (chosen.way and way.name not in chosen.way) or (is_known and not chosen.again):
                     continue
                 if time.monotonic() > end:
                     break
                 row = try_package(package, way, folder / package.source, folder / "data", not chosen.no_times)
                 print(f"{package.source} {way.name}: {row.verdict}", flush=True)
-                rows, tried = merged(rows, [row]), tried | {at}
-                written = write_rows(rows, tried)
+                written = add_row(row, RESULTS / "corpus.json")
     print(written or "corpus: nothing left to try; --again tries all anew")
 
 
@@ -70,6 +71,16 @@ def known_rows(record: Path) -> tuple[Rows, AbstractSet[tuple[str, str]]]:
     mine = [Row(**row) for row in here.get("rows", ()) if (row["package"], row["way"]) in tried]
     newer = [row for row in mine if row.date >= rows.get((row.package, row.way), row).date]
     return merged(rows, newer), tried
+
+
+def add_row(row: Row, record: Path) -> Path:
+    """Write the record with one more row, that of what was tried just now, beside those of runs that have ended since
+    this one began. Returns: the record's path."""
+    ROWS.mkdir(parents=True, exist_ok=True)
+    with open(ROWS / "corpus.lock", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        rows, tried = known_rows(record)
+        return write_rows(merged(rows, [row]), tried | {(row.package, row.way)})
 
 
 def write_rows(rows: Rows, tried: AbstractSet[tuple[str, str]]) -> Path:

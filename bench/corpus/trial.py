@@ -25,7 +25,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.objects.inspection import loaded_bytes
 from mavcg.program.launch_log import VARIABLE, read_log
 
-SECONDS = 1800  # that a command may take
+SECONDS = 7200  # that a command may take: builds for seven cores on a machine that others load
 THRESHOLD = 2.0  # percent of the time that makes a function hot
 REPEATED_S, MOST_REPEATED = 1.0, 200  # CPU seconds of work that is profiled or measured
 ROUNDS = 5  # of times, interleaved

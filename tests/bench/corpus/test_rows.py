@@ -1,13 +1,14 @@
 """Rows of the corpus: the record has those of all runs, and a run replaces only what it tried."""
 
 import json
+import multiprocessing
 from pathlib import Path
 
 import pytest
 
 import bench.record
 from bench import records
-from bench.corpus.__main__ import known_rows, write_rows
+from bench.corpus.__main__ import add_row, known_rows, write_rows
 from bench.corpus.rows import EQUAL, Row, merged, rows_of
 from bench.records import RESULTS
 from mavcg.errors import MavcgError
@@ -22,6 +23,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(bench.record, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(bench.record, "ROWS", tmp_path / "rows")
     monkeypatch.setattr("bench.rows.ROWS", tmp_path / "rows")
+    monkeypatch.setattr("bench.corpus.__main__.ROWS", tmp_path / "rows")
     return tmp_path / "results/corpus.json"
 
 
@@ -43,6 +45,17 @@ def test_a_run_replaces_rows_of_what_it_tried_alone(record: Path) -> None:
     assert tried == set() and list(rows.values()) == [WHOLE, BARE]
     assert list(known_rows(record)[0].values()) == [again, BARE] and known_rows(record)[1] == {("a", "gcc")}
     assert (records.read(record).date, records.read(record).commit) == ("2026-11-30 00:00 UTC", "4567cdef")
+
+
+def test_runs_at_the_same_time_keep_the_rows_of_each_other(record: Path) -> None:
+    write_rows(merged({}, [WHOLE]), set())
+    added = [Row(f"p{number}", "1.0", "gcc", EQUAL, date="2026-12-01", commit="89abef01") for number in range(8)]
+
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.starmap(add_row, [(row, record) for row in added], chunksize=1)
+
+    rows, tried = known_rows(record)
+    assert list(rows.values()) == [WHOLE, *added] and tried == {(row.package, row.way) for row in added}
 
 
 def test_the_record_of_a_later_commit_stands_before_rows_of_this_machine(record: Path) -> None:
