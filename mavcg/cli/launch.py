@@ -5,13 +5,14 @@ It runs once per file of a build: what a file without hot functions does not nee
 
 import os
 
-from mavcg.program.cold_launch import hot_words, is_cold, plain_command
+from mavcg.program.cold_command import plain_command
+from mavcg.program.cold_launch import hot_words, is_cold, is_silent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mavcg.program.cold_launch import ColdCommand
+    from mavcg.program.cold_command import ColdCommand
     from mavcg.program.kept_object import KeptObject
 
 USAGE = (
@@ -140,7 +141,7 @@ def _launch(
         kept = kept or _find_kept(command, compiled, config, max_growth)
         if kept and _use_kept(kept, compiled, config):
             return 0
-    if status:
+    if status or (status == 0 and compiled is None and is_silent(command, config)):
         return status
     return _finish(command, config, strict, max_growth, status, names if status is None else [], options)
 

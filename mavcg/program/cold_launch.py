@@ -3,108 +3,32 @@
 It imports nothing but os, because Python's start and imports would take longer than many files take to compile. What it
 needs to know of a mavcg.toml it reads from a note that the long way (launching.py) leaves in the user's cache: the
 words of which each object with a hot function contains one, and the files that objects depend on. It decides nothing
-but that an object is certainly cold. For everything else, such as an option that it does not know, the long way is
-taken, after the compiler has run once.
+but that an object, or a program that is compiled and linked at once, is certainly cold. For everything else, such as an
+option that it does not know (cold_command.py), the long way is taken, after the compiler has run once.
 """
 
 import os
 
+from mavcg.program.cold_command import linked_output
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from mavcg.program.cold_command import ColdCommand
 
 _VARIABLE = "MAVCG_CACHE"  # these and the folder: mavcg/files/store.py
 _OFF = ("off", "0", "no")
 HEAD = "mavcg launch 1"
 _WRITABLE_BY_OTHERS = 0o022
 FILE_NAME = "mavcg.toml"
+# ccache sets it for the compilers that it runs (ccache manual, CCACHE_DISABLE).
+UNDER_CCACHE = "CCACHE_DISABLE"
 
-COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang++")
-ZIG, ZIG_TOOLS = "zig", ("cc", "c++")
-LAUNCHERS = ("ccache",)
-SOURCES = (".c", ".cc", ".cp", ".cxx", ".cpp", ".c++")
-# Options whose value is the next word, and what options without one begin with: those that leave a command one that
-# compiles a source to an object in machine code.
-WITH_VALUE = (
-    "-o",
-    "-MF",
-    "-MT",
-    "-MQ",
-    "-I",
-    "-D",
-    "-U",
-    "-isystem",
-    "-iquote",
-    "-idirafter",
-    "-include",
-    "--param",
-    "-target",
-)
-ALONE = ("-c", "-MD", "-MMD", "-MP", "-pipe", "-pthread", "-ansi", "-pedantic", "-w")
-BEGIN = ("-I", "-D", "-U", "-W", "-O", "-g", "-std=", "-f", "-m", "--param=", "--target=")
-NOT = ("-flto", "-fsyntax-only", "-fplugin", "-fmodule", "-Wp,", "-mllvm", "-fpreprocessed", "-fdirectives-only")
 _AFTER_COLON = (" ", "\t", "\n", "\\")  # of a rule of a dependency file
 
 
-class ColdCommand:
-    """A command that compiles one C or C++ source to an object.
-
-    source, output, depends: paths of source, object and dependency file (""). direct: False under ccache.
-    """
-
-    def __init__(self, source: str, output: str, depends: str, direct: bool = True) -> None:
-        self.source = source
-        self.output = output
-        self.depends = depends
-        self.direct = direct
-
-
-def plain_command(command: "Sequence[str]") -> ColdCommand | None:
-    """Return what a command compiles, if it has only options that are known here; else None."""
-    start = _compiler_length(command)
-    if not start:
-        return None
-    given: dict[str, str] = {}
-    sources: list[str] = []
-    words = iter(command[start:])
-    for word in words:
-        if word in WITH_VALUE:
-            given[word] = next(words, "")
-        elif word in ALONE:
-            given[word] = ""
-        elif word[:1] not in ("-", "@"):
-            sources.append(word)
-        elif not word.startswith(BEGIN) or word.startswith(NOT):
-            return None
-    if "-c" not in given or len(sources) != 1 or not sources[0].endswith(SOURCES):
-        return None
-    stem = os.path.splitext(os.path.basename(sources[0]))[0]
-    output = given.get("-o", f"{stem}.o")
-    depends = ""
-    if "-MD" in given or "-MMD" in given:
-        depends = given.get("-MF") or (f"{os.path.splitext(output)[0]}.d" if "-o" in given else f"{stem}.d")
-    return ColdCommand(sources[0], output, depends, os.path.basename(command[0]) not in LAUNCHERS)
-
-
-def _compiler_length(command: "Sequence[str]") -> int:
-    """Return the number of leading words that run a compiler: gcc, ccache gcc, zig cc; 0 for others."""
-    at = int(os.path.basename(command[0]) in LAUNCHERS)
-    if len(command) <= at:
-        return 0
-    if os.path.basename(command[at]) == ZIG:
-        return at + 2 if command[at + 1 : at + 2] and command[at + 1] in ZIG_TOOLS else 0
-    return at + 1 if _is_compiler(command[at]) else 0
-
-
-def _is_compiler(path: str) -> bool:
-    """True for gcc and clang, also with a target before the name and a version after it."""
-    parts = os.path.basename(path).split("-")
-    while len(parts) > 1 and parts[-1].replace(".", "").isdigit():
-        parts.pop()
-    return parts[-1] in COMPILERS
-
-
-def is_cold(compiled: ColdCommand, config: str | None) -> bool:
+def is_cold(compiled: "ColdCommand", config: str | None) -> bool:
     """True if it is certain that an object has no hot function; its dependency file then names the configuration.
 
     config: path of the mavcg.toml; None for the nearest one above the current folder, else above the source.
@@ -125,7 +49,28 @@ def is_cold(compiled: ColdCommand, config: str | None) -> bool:
     return True
 
 
-def hot_words(compiled: ColdCommand, config: str | None) -> "list[bytes]":
+def is_silent(command: "Sequence[str]", config: str | None) -> bool:
+    """True if a finished command that makes no object certainly needs no message.
+
+    config: as for is_cold; one above the source does not count.
+    """
+    output = linked_output(command)
+    if not output:
+        # ccache has text preprocessed, to which the long way adds what objects depend on.
+        return output is not None and not os.environ.get(UNDER_CCACHE)
+    path = config or nearest(os.getcwd())
+    note = read_note(path) if path else None
+    if note is None:
+        return False
+    try:
+        with open(output, "rb") as file:
+            content = file.read()
+    except OSError:
+        return False
+    return not any(word in content for word in note[1])
+
+
+def hot_words(compiled: "ColdCommand", config: str | None) -> "list[bytes]":
     """Return the words of hot functions that a C source contains; none if they are not known, or under ccache, which
     shall keep the object of the command as it was given.
 
@@ -142,12 +87,12 @@ def hot_words(compiled: ColdCommand, config: str | None) -> "list[bytes]":
     return [word for word in note[1] if word in content]
 
 
-def _note_of(compiled: ColdCommand, config: str | None) -> "tuple[list[str], list[bytes]] | None":
+def _note_of(compiled: "ColdCommand", config: str | None) -> "tuple[list[str], list[bytes]] | None":
     path = config_path(compiled, config)
     return read_note(path) if path else None
 
 
-def config_path(compiled: ColdCommand, config: str | None) -> str:
+def config_path(compiled: "ColdCommand", config: str | None) -> str:
     """Return the path of the mavcg.toml for a command; "" if there is none. config: as for is_cold."""
     here = os.getcwd()
     return config or nearest(here) or nearest(os.path.dirname(os.path.join(here, compiled.source)))
@@ -166,7 +111,7 @@ def nearest(folder: str) -> str:
         folder = above
 
 
-def add_dependencies_of(compiled: ColdCommand, config: str | None) -> bool:
+def add_dependencies_of(compiled: "ColdCommand", config: str | None) -> bool:
     """Add what objects depend on to a command's dependency file; return False if that needs more than is done here."""
     note = _note_of(compiled, config)
     if note is None:

@@ -12,7 +12,6 @@ The program of `mavcg launch --program` reads the entries too (csrc/kept_object.
 import os
 
 from mavcg.program.cold_launch import (
-    ColdCommand,
     add_dependencies_of,
     cache_root,
     config_path,
@@ -23,6 +22,8 @@ from mavcg.program.cold_launch import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from mavcg.program.cold_command import ColdCommand
 
 HEAD = "mavcg kept object 1"
 FOLDER = "launched"
@@ -60,7 +61,7 @@ class KeptObject:
         self.content = content
 
 
-def object_key(command: "Sequence[str]", compiled: ColdCommand, config: str | None) -> str:
+def object_key(command: "Sequence[str]", compiled: "ColdCommand", config: str | None) -> str:
     """Return the key of the object that a command makes; "" if none is kept. config: as for is_cold."""
     path = config_path(compiled, config)
     if not path or not cache_root() or any(os.environ.get(name) for name in NEVER_WITH):
@@ -105,7 +106,7 @@ def find_object(key: str) -> KeptObject | None:
     return KeptObject(os.fsdecode(message), content)
 
 
-def put_object(kept: KeptObject, compiled: ColdCommand, config: str | None) -> bool:
+def put_object(kept: KeptObject, compiled: "ColdCommand", config: str | None) -> bool:
     """Put an object in place of the compiler's, and complete the dependency file; return False on failure."""
     output = os.path.realpath(compiled.output)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from mavcg.files.child_python import python_command
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.whole_file import put_in_place
-from mavcg.program import cold_launch, kept_object, launch_door
+from mavcg.program import cold_command, cold_launch, kept_object, launch_door
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
@@ -40,14 +40,16 @@ def write_launch_program(path: Path, mavcg: Sequence[str] | None = None) -> None
 def header(mavcg: Sequence[str]) -> str:
     """Return the C of what both forms of the short way share: the words of options, names, the command of mavcg."""
     lists = {
-        "COMPILERS": cold_launch.COMPILERS,
-        "ZIG_TOOLS": cold_launch.ZIG_TOOLS,
-        "LAUNCHERS": cold_launch.LAUNCHERS,
-        "SOURCES": cold_launch.SOURCES,
-        "WITH_VALUE": cold_launch.WITH_VALUE,
-        "ALONE": cold_launch.ALONE,
-        "BEGIN": cold_launch.BEGIN,
-        "NOT": cold_launch.NOT,
+        "COMPILERS": cold_command.COMPILERS,
+        "ZIG_TOOLS": cold_command.ZIG_TOOLS,
+        "LAUNCHERS": cold_command.LAUNCHERS,
+        "SOURCES": cold_command.SOURCES,
+        "LINKED": cold_command.LINKED,
+        "NO_CODE": cold_command.NO_CODE,
+        "WITH_VALUE": cold_command.WITH_VALUE,
+        "ALONE": cold_command.ALONE,
+        "BEGIN": cold_command.BEGIN,
+        "NOT": cold_command.NOT,
         "ENVIRONMENT": kept_object.ENVIRONMENT,
         "NEVER_WITH": kept_object.NEVER_WITH,
         "STATUS": launch_door.STATUS,
@@ -59,7 +61,8 @@ def header(mavcg: Sequence[str]) -> str:
         f"static const char *const {name}[] = {{{', '.join(map(_c_text, words))}, 0}};" for name, words in lists.items()
     ]
     names = {
-        "ZIG": cold_launch.ZIG,
+        "ZIG": cold_command.ZIG,
+        "UNDER_CCACHE": cold_launch.UNDER_CCACHE,
         "CONFIG_NAME": cold_launch.FILE_NAME,
         "NOTE_HEAD": cold_launch.HEAD,
         "KEPT_HEAD": kept_object.HEAD,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.program.buildfile import FILE_NAME, BuildFile, read_build_file
-from mavcg.program.cold_launch import nearest, write_note
+from mavcg.program.cold_launch import UNDER_CCACHE, nearest, write_note
 from mavcg.program.depfile import add_dependencies, add_to_preprocessed, dependency_file
 from mavcg.program.project_commands import PROFILING
 from mavcg.text.terminal import say, shown_lines
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from mavcg.program.launched_object import BuiltObject
     from mavcg.program.sources.compile_commands import CompileUnit
     from mavcg.program.sources.to_assembly import PlainAssembly
-
-# ccache sets it for the compilers that it runs (ccache manual, CCACHE_DISABLE).
-UNDER_CCACHE = "CCACHE_DISABLE"
 
 
 @dataclass(frozen=True)
@@ -122,9 +119,12 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
         return _version_several(units, options)
     if os.environ.get(UNDER_CCACHE):
         _add_for_ccache(command, options)
-    if options.config is not None:
-        for output in why_unversioned(command, Path.cwd()):
-            refuse_unversioned(output, hot_of(read_build_file(options.config), options.config.parent))
+    outputs = why_unversioned(command, Path.cwd())
+    if options.config is not None and outputs:
+        file = read_build_file(options.config)
+        leave_note(options.config, file)
+        for output in outputs:
+            refuse_unversioned(output, hot_of(file, options.config.parent))
     return None
 
 

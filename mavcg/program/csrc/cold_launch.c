@@ -99,42 +99,70 @@ static int compiler_length(char *const *command) {
     return is_compiler(command[at]) ? at + 1 : 0;
 }
 
-// Fills in what a command compiles; 0 if it has a word that is not known here.
-static int plain_command(char *const *command, Compiled *compiled) {
-    const char *source = NULL, *output = NULL, *depends = NULL;
-    int compiles = 0, writes_depends = 0;
+typedef struct {
+    const char *output, *depends, *input; // NULL where a command has none; the last
+    int inputs, sources, others;          // of the inputs, those that are sources, and neither sources nor linked
+    int compiles, writes_depends, no_code;
+} Words;
+
+// Reads the options and inputs of a command; 0 if it has a word that is not known here.
+static int read_words(char *const *command, Words *read) {
     int start = compiler_length(command);
+    *read = (Words){0};
     if (!start) return 0;
-    compiled->direct = !is_one_of(base_name(*command), LAUNCHERS);
     for (command += start; *command; command++) {
         const char *word = *command;
         if (is_one_of(word, WITH_VALUE)) {
             if (!command[1] || !*command[1]) return 0;
             command++;
-            if (!strcmp(word, "-o")) output = *command;
-            if (!strcmp(word, "-MF")) depends = *command;
+            if (!strcmp(word, "-o")) read->output = *command;
+            if (!strcmp(word, "-MF")) read->depends = *command;
         } else if (is_one_of(word, ALONE)) {
-            compiles |= !strcmp(word, "-c");
-            writes_depends |= !strcmp(word, "-MD") || !strcmp(word, "-MMD");
+            read->compiles |= !strcmp(word, "-c");
+            read->writes_depends |= !strcmp(word, "-MD") || !strcmp(word, "-MMD");
+        } else if (is_one_of(word, NO_CODE)) {
+            read->no_code = 1;
         } else if (*word && *word != '-' && *word != '@') {
-            if (source) return 0;
-            source = word;
+            read->input = word;
+            read->inputs++;
+            if (is_one_of(suffix_of(word), SOURCES)) {
+                read->sources++;
+            } else if (!is_one_of(suffix_of(word), LINKED)) {
+                read->others++;
+            }
         } else if (!begins_with_one_of(word, BEGIN) || begins_with_one_of(word, NOT)) {
             return 0;
         }
     }
-    if (!compiles || !source || !is_one_of(suffix_of(source), SOURCES)) return 0;
-    char *stem = without_suffix(base_name(source));
-    compiled->source = source;
-    compiled->output = output ? output : joined(stem, ".o", "");
-    if (!writes_depends) {
+    return 1;
+}
+
+// Fills in what a command compiles; 0 if it has a word that is not known here.
+static int plain_command(char *const *command, Compiled *compiled) {
+    Words read;
+    if (!read_words(command, &read) || !read.compiles || read.no_code || read.inputs != 1 || !read.sources) return 0;
+    char *stem = without_suffix(base_name(read.input));
+    compiled->direct = !is_one_of(base_name(*command), LAUNCHERS);
+    compiled->source = read.input;
+    compiled->output = read.output ? read.output : joined(stem, ".o", "");
+    if (!read.writes_depends) {
         compiled->depends = "";
-    } else if (depends) {
-        compiled->depends = depends;
+    } else if (read.depends) {
+        compiled->depends = read.depends;
     } else {
-        compiled->depends = joined(output ? without_suffix(output) : stem, ".d", "");
+        compiled->depends = joined(read.output ? without_suffix(read.output) : stem, ".d", "");
     }
     return 1;
+}
+
+// The program or library that a command makes of sources at once; "" if it makes no code of sources; NULL if it makes
+// objects, or has a word that is not known here.
+static const char *linked_output(char *const *command) {
+    Words read;
+    if (!read_words(command, &read)) return NULL;
+    if (!read.inputs || read.no_code) return "";
+    if (read.compiles || read.others) return NULL;
+    return !read.sources ? "" : read.output ? read.output : "a.out";
 }
 
 // The absolute path without "." and "..", as the words say; NULL without a current folder.
@@ -375,6 +403,16 @@ static int run_compiler(char *const *command) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// True if a command that made no object certainly needs no message. output: as of linked_output.
+static int is_silent(const char *output, const char *config) {
+    Note note;
+    Text text;
+    char *here = absolute(".");
+    if (!*output) return !*value_of(UNDER_CCACHE);
+    config = config && *config ? absolute(config) : here ? nearest(here) : NULL;
+    return config && read_note(config, &note) && read_file(output, 0, 0, &text) && !has_a_word(&text, &note);
+}
+
 // Lets `mavcg launch` go on. ran: the compiler did already, and succeeded.
 static int launch(int count, char **arguments, int ran) {
     const char *const before[] = {MAVCG, "launch", "--compiled"};
@@ -405,7 +443,13 @@ int main(int count, char **arguments) {
     Compiled compiled;
     Note note;
     Text text;
-    if (!*command || !plain_command(command, &compiled)) return launch(count, arguments, 0);
+    if (!*command) return launch(count, arguments, 0);
+    if (!plain_command(command, &compiled)) {
+        const char *output = linked_output(command);
+        int ended = output ? run_compiler(command) : -1;
+        if (ended < 0) return launch(count, arguments, 0);
+        return ended || is_silent(output, config) ? ended : launch(count, arguments, 1);
+    }
     config = config && *config ? absolute(config) : config_of(&compiled);
     if (!config || !read_note(config, &note)) return launch(count, arguments, 0);
     Kept kept;

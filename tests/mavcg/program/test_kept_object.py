@@ -13,7 +13,8 @@ import pytest
 
 import mavcg.program.kept_object as kept_object
 from mavcg.program.buildfile import BuildFile
-from mavcg.program.cold_launch import cache_root, plain_command
+from mavcg.program.cold_command import plain_command
+from mavcg.program.cold_launch import cache_root
 from mavcg.program.kept_object import find_object, keep_object, object_key, put_object
 from mavcg.program.launch_program import SOURCE, write_launch_program
 from mavcg.program.launching import leave_note

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis.strategies import lists, sampled_from
 
 from mavcg.cli.launch import launch
-from mavcg.program import cold_launch
+from mavcg.program import cold_command, cold_launch
 from mavcg.program.buildfile import BuildFile
-from mavcg.program.cold_launch import is_cold, plain_command
+from mavcg.program.cold_command import plain_command
+from mavcg.program.cold_launch import is_cold, is_silent
 from mavcg.program.launch_program import header, write_launch_program
 from mavcg.program.launching import leave_note
 from mavcg.program.sources.compile_commands import without_launchers
@@ -60,17 +61,17 @@ def run(tools: Path, noted: Path) -> Run:
 
 @pytest.mark.long
 def test_the_program_takes_the_short_way_where_python_does(run: Run, noted: Path) -> None:
-    for name in ("x.o", "out.d/y.c.o", "b/b.cpp", "b.o", "a.cpp.o"):
+    for name in ("x.o", "out.d/y.c.o", "b/b.cpp", "b.o", "a.cpp.o", "a.out"):
         (noted / name).parent.mkdir(exist_ok=True)
         (noted / name).write_bytes(b"cool")
 
     @settings(max_examples=300, deadline=None)
-    @given(sampled_from(COMPILERS), lists(sampled_from(WORDS), max_size=6))
-    def agree(compiler: str, words: Sequence[str]) -> None:
+    @given(sampled_from(COMPILERS), sampled_from(("-c a.c", "a.c", "")), lists(sampled_from(WORDS), max_size=6))
+    def agree(compiler: str, begin: str, words: Sequence[str]) -> None:
         first, *rest = compiler.split()
-        command = [Path(first).name, *rest, "-c", "a.c", *words, "-w"]  # an option always has a value
+        command = [Path(first).name, *rest, *begin.split(), *words, "-w"]  # an option always has a value
         plain = plain_command(command)
-        cold = plain is not None and is_cold(plain, None)
+        cold = is_cold(plain, None) if plain else is_silent(command, None)
         ended = run(*command)
         assert (ended.returncode, ended.stderr) == ((0, "") if cold else (LONG_WAY, "")), command
 
@@ -116,6 +117,19 @@ def test_hot_files_go_to_mavcg_with_all_options(run: Run, noted: Path) -> None:
 
 
 @pytest.mark.long
+def test_programs_that_are_compiled_and_linked_at_once_go_to_mavcg_where_they_are_hot(run: Run, noted: Path) -> None:
+    link = ("gcc", "a.c", "-o", "program", "-lm")
+    hot = "printf _ZN2nn3dotIfEEvv > program"
+    assert run(*link, gcc="printf cool > program").returncode == 0
+    assert run(*link, gcc=hot).stdout == "launch --compiled gcc a.c -o program -lm\n"
+    assert run("gcc", "a.o", "-o", "program", gcc=hot).returncode == 0  # versions of objects are theirs
+    assert run(*link, gcc="exit 3").returncode == 3
+    assert run("gcc", "-E", "a.c", CCACHE_DISABLE="1").stdout == "launch --compiled gcc -E a.c\n"
+    (noted / "mavcg.toml").unlink()
+    assert run(*link, gcc="printf cool > program").returncode == LONG_WAY
+
+
+@pytest.mark.long
 def test_the_status_is_the_compilers(run: Run) -> None:
     assert run("gcc", "-c", "a.c", gcc="exit 3").returncode == 3
     assert run("gcc", "-c", "a.c", gcc="kill -9 $$").returncode == 128 + signal.SIGKILL
@@ -136,7 +150,7 @@ def test_a_program_written_by_the_command_makes_versions(here: Path, capsys: pyt
 def test_both_forms_share_their_words() -> None:
     made = header(["/usr/bin/python3", "-c", 'print("\\n")'])
     assert '#define MAVCG "/usr/bin/python3", "-c", "print(\\"\\\\n\\")"' in made
-    for words in (cold_launch.COMPILERS, cold_launch.SOURCES, cold_launch.WITH_VALUE, cold_launch.NOT):
+    for words in (cold_command.COMPILERS, cold_command.SOURCES, cold_command.WITH_VALUE, cold_command.NOT):
         assert ", ".join(f'"{word}"' for word in words) in made
 
 
