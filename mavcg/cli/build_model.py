@@ -30,8 +30,8 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
 
     refuse_program_options(program_options(options))
     made = library_options(options)
-    board, cores, assumed = assume_machine(options.board, options.cores, options.target)
-    made = replace(made, board=board, cores=names_of_option(cores), several=True, bounded=True)
+    board, cores, assumed = assume_machine(options.board, names_of_option(options.cores), options.target)
+    made = replace(made, board=board, cores=cores, several=True, bounded=True)
     request, _ = make_model_request(model, options.output, made, selection_options(options))
     request = replace(without_declared_shapes(request, options.ignore_declared_shapes), strip=options.strip)
     if options.simulate_unsure:
@@ -48,7 +48,9 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
         print_json(document)
 
 
-def assume_machine(board: str | None, cores: str | None, target: str | None) -> tuple[str | None, str | None, str]:
+def assume_machine(
+    board: str | None, cores: tuple[str, ...], target: str | None
+) -> tuple[str | None, tuple[str, ...], str]:
     """Return the board and the cores to build for, and a sentence on what was assumed; "" if nothing was.
 
     If no machine is named, a build is for this machine, and one with a target gets the generic version alone.
@@ -56,12 +58,12 @@ def assume_machine(board: str | None, cores: str | None, target: str | None) -> 
     from mavcg.hardware.board import HOST
     from mavcg.hardware.core import GENERIC
 
-    if board is not None or cores is not None:
+    if board is not None or cores:
         return board, cores, ""
     if target:
         versions = f"one generic version for {target}; --board NAME adds a version for each core type"
-        return None, GENERIC, f"no cores are named: {versions}"
-    return HOST, None, "no cores are named: built for this machine (--board host)"
+        return None, (GENERIC,), f"no cores are named: {versions}"
+    return HOST, (), "no cores are named: built for this machine (--board host)"
 
 
 def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str | None) -> None:

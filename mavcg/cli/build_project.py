@@ -175,6 +175,7 @@ def _model_request(
     weights = folder / table.weights if table.weights else None
     max_size = str(table.max_size) if table.max_size is not None else None
     max_arena = str(table.max_arena) if table.max_arena is not None else None
+    board, cores, _ = build_model.assume_machine(table.board, table.cores, table.target)
     selection = SelectionOptions(table.strategy, db, table.max_workspace, max_size, max_arena, table.depth_first)
     try:
         threads = parse_threads(str(table.threads) if table.threads is not None else None)
@@ -182,8 +183,8 @@ def _model_request(
             file,
             str(output),
             ModelOptions(
-                board=table.board,
-                cores=table.cores,
+                board=board,
+                cores=cores,
                 target=table.target,
                 shapes=table.shapes,
                 states=table.states,

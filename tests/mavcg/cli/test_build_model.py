@@ -299,14 +299,14 @@ def test_a_stripped_model_library_runs_and_is_inspected(
 @pytest.mark.parametrize(
     ("board", "cores", "target", "assumed", "said"),
     [
-        (None, None, None, ("host", None), "no cores are named: built for this machine (--board host)"),
-        (None, None, "aarch64-linux-android", (None, "generic"), "one generic version for aarch64-linux-android"),
-        ("rk3588", None, "aarch64-linux-android", ("rk3588", None), ""),
-        (None, "cortex-a55", None, (None, "cortex-a55"), ""),
+        (None, (), None, ("host", ()), "no cores are named: built for this machine (--board host)"),
+        (None, (), "aarch64-linux-android", (None, ("generic",)), "one generic version for aarch64-linux-android"),
+        ("rk3588", (), "aarch64-linux-android", ("rk3588", ()), ""),
+        (None, ("cortex-a55",), None, (None, ("cortex-a55",)), ""),
     ],
 )
 def test_the_machine_of_a_build_that_names_none(
-    board: str | None, cores: str | None, target: str | None, assumed: tuple[str | None, str | None], said: str
+    board: str | None, cores: tuple[str, ...], target: str | None, assumed: tuple[Any, Any], said: str
 ) -> None:
     *machine, sentence = assume_machine(board, cores, target)
     assert tuple(machine) == assumed and (said in sentence if said else not sentence)

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 import mavcg as package
+from mavcg.cli.build_project import make_project_request
+from mavcg.model import request
 from mavcg.objects.elf import function_symbols
+from mavcg.program.buildfile import BuildFile, ModelTable, read_project
 
 HOT = """\
 int dot(const short *a, const short *b, int n) {
@@ -102,6 +105,33 @@ def test_a_partial_build_by_a_file(mavcg: Any, here: Path, model: str, options: 
     assert report["subgraphs"] and "RegisterCustomOps" in symbols and "mavcg_model_api" not in symbols
 
 
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        ("", ("host", ())),
+        ('target = "aarch64-linux-gnu"\n', (None, ("generic",))),
+        ('board = "rk3588"\n', ("rk3588", ())),
+        ('cores = ["cortex-a55"]\n', (None, ("cortex-a55",))),
+    ],
+)
+def test_a_model_without_a_machine_is_for_this_one(
+    here: Path, tiny_onnx: Path, keys: str, chosen: tuple[str | None, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `mavcg build MODEL` without --board."""
+    shutil.copy(tiny_onnx, here / "tiny.onnx")
+    config(f'[[model]]\nfile = "tiny.onnx"\n{keys}')
+    asked = list[Any]()
+    real = request.make_model_request
+
+    def noted(file: Path, output: str, options: Any, selection: Any) -> Any:
+        asked.append((options.board, options.cores))
+        return real(file, output, options, selection)
+
+    monkeypatch.setattr(request, "make_model_request", noted)
+    make_project_request(read_project(here / "mavcg.toml"), BuildFile(), ModelTable(""), None)
+    assert asked == [chosen]
+
+
 PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
 
 
@@ -117,7 +147,6 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
         (f'{PROGRAM}board = "rk3588"\ntune = "x"', [], "mavcg.toml: build.tune x: not one of"),
         ('[build]\nsources = ["*.z"]\nhot = ["f"]\nboard = "rk3588"', [], "mavcg.toml: build.sources *.z: matches no"),
         ('[[model]]\nfile = "no.onnx"\nboard = "rk3588"', [], "mavcg.toml: model[0].file = 'no.onnx': does not exist"),
-        ('[[model]]\nfile = "tiny.onnx"', [], "mavcg.toml: model[0]: no cores are named"),
         (
             '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\nalso = "y.onnx"',
             [],
