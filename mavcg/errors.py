@@ -8,6 +8,10 @@ class MavcgError(Exception):
     """
 
 
+class OptionError(MavcgError):
+    """An option that does not fit the model, whatever the lengths of its dimensions."""
+
+
 class ProfileError(MavcgError):
     """A core, board or perf profile that cannot be used."""
 

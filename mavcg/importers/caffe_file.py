@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, OptionError
 from mavcg.files.bounded_read import read_bounded
 from mavcg.graph import Graph, TensorType, fresh_names
 from mavcg.importers.caffe_block import CaffeError
@@ -112,7 +112,7 @@ class _CaffeImport:
         for name in self.shapes:
             if name not in self.inputs:
                 known = ", ".join(self.inputs) or "none"
-                raise MavcgError(f"{self.path}: --shape {name}: no such input; inputs are {known}")
+                raise OptionError(f"{self.path}: --shape {name}: no such input; inputs are {known}")
         outputs = list(self.unread)
         if not outputs:
             raise MavcgError(f"{self.path}: the file has no outputs; nothing would be computed")

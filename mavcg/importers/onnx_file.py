@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, OptionError
 from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapes, FreeInput, compared_shapes, free_dimensions_error
 from mavcg.importers.emitter import Emitter, finish_graph
@@ -156,7 +156,7 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
     names = [i.name for i in inputs]
     for name in shapes:
         if name not in names:
-            raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(names) or 'none'}")
+            raise OptionError(f"--shape {name}: no such input; inputs are {', '.join(names) or 'none'}")
     if len(set(names)) != len(names) or "" in names:
         raise MavcgError("an input without a name, or a name that is used twice")
     batch = {dims_of(i)[0] for i in inputs if dims_of(i)} if inputs else set()

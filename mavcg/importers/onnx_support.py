@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, OptionError
 from mavcg.graph import TensorType
 from mavcg.importers.declared_shapes import DeclaredShapeError
 from mavcg.importers.emitter import Emitter
@@ -146,7 +146,7 @@ def with_shapes(
     names = [info.name for info in inputs]
     for name in shapes:
         if name not in names:
-            raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(names) or 'none'}")
+            raise OptionError(f"--shape {name}: no such input; inputs are {', '.join(names) or 'none'}")
     symbols = given_symbols(inputs, shapes)
     copy = type(model)()
     copy.CopyFrom(model)

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, OptionError
 from mavcg.graph import DTYPES, TensorType, fresh_names
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
@@ -36,7 +36,7 @@ def input_types(
     inputs = dict(zip(model.inputs, names, strict=False))
     for name in shapes:
         if name not in inputs.values():
-            raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(inputs.values()) or 'none'}")
+            raise OptionError(f"--shape {name}: no such input; inputs are {', '.join(inputs.values()) or 'none'}")
     tensors = [(model.tensors[index], name) for index, name in inputs.items()]
     free = [FreeInput(name, dims) for tensor, name in tensors if "" in (dims := _dims(tensor, shapes.get(name)))]
     if free:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mavcg.choose.lengths.samples import Lengths, ReadGraph, dimensions_text, lengths_text, remedy_text
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, OptionError
 from mavcg.graph import Graph
 from mavcg.graph.counts import Dimension
 
@@ -11,10 +11,15 @@ _STEPS = (2, 4, 8, 16, 32, 64, 128, 3, 5, 6, 7, 10, 12, 14, 24, 28, 56)  # halvi
 
 
 def read_at(read: ReadGraph, lengths: Lengths, dimensions: Sequence[Dimension]) -> Graph:
-    """Return the graph for lengths. Raises: MavcgError as read does, with the least length that the model takes, or the
-    step of those that it takes."""
+    """Return the graph for lengths.
+
+    Raises: OptionError as read does. MavcgError where read raises one, with the least length that the model takes, or
+    the step of those that it takes.
+    """
     try:
         return read(lengths)
+    except OptionError:
+        raise  # no other length helps
     except MavcgError as error:
         longest = {dimension.name: dimension.most for dimension in dimensions}
         shorter = [dimension for dimension in dimensions if lengths[dimension.name] != dimension.most]
