@@ -9,7 +9,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph.counts import bounds_words
 from mavcg.runtime.declared import ffi
-from mavcg.runtime.library_tables import Tensor, check_status, dimensions_of, tensor_of
+from mavcg.runtime.library_tables import Tensor, check_status, dimensions_of, has_states, tensor_of
 
 _SIZE: int = ffi.integer_const("MAVCG_ERROR_SIZE")
 Shapes = Sequence[tuple[int, ...]]
@@ -32,11 +32,27 @@ def set_shapes(path: Path, table: Any, context: Any, shapes: Shapes) -> tuple[tu
     if status == _SIZE:
         raise MavcgError(f"{path}: {_mismatch(table, shapes)}")
     check_status(path, table, status)
+    return context_tensors(table, context)
+
+
+def context_tensors(table: Any, context: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Return the inputs and outputs of a context at its present lengths."""
     inputs, outputs = table.context_inputs(context), table.context_outputs(context)
     return (
         tuple(tensor_of(inputs[i]) for i in range(table.input_count)),
         tuple(tensor_of(outputs[i]) for i in range(table.output_count)),
     )
+
+
+def check_run(path: Path, table: Any, status: int) -> None:
+    """Raise MavcgError unless a run of arrays of the right sizes ended well, as check_status."""
+    if status == _SIZE:  # as no array is wrong
+        bounds = " and ".join(f"{name} of {bounds_words(*each)}" for name, each in dimensions_of(table).items())
+        raise MavcgError(
+            f"{path}: its states have grown beyond the lengths with which a run may begin, {bounds}; reset() or "
+            "restore_state() them, or build the library with larger bounds (--shape)"
+        )
+    check_status(path, table, status)
 
 
 def _mismatch(table: Any, shapes: Shapes) -> str:
@@ -45,7 +61,8 @@ def _mismatch(table: Any, shapes: Shapes) -> str:
     bounds = dimensions_of(table)
     named = " and ".join(f"{name} of {bounds_words(*each)} in place of {each[1]}" for name, each in bounds.items())
     longest = ", ".join(str(tensor_of(table.inputs[i])) for i in range(table.input_count))
+    full = "reset() the states if they are full, " if has_states(table) and table.state_count else ""
     return (
         f"inputs {given} do not fit {longest} with the dimension{'s' if len(bounds) > 1 else ''} {named}; "
-        "give such arrays, or build the library with other bounds (--shape)"
+        f"give such arrays, {full}or build the library with other bounds (--shape)"
     )

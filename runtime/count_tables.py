@@ -15,6 +15,7 @@ from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_string
 
 _FIXED = -1  # in place of the number of a count: the number of the longest lengths holds for every run
+_KEPT = 0xFFFFFFFF  # NO_INPUT of csrc/engine_shape.c
 _MOST_COUNT = (1 << 31) - 1  # counts are words of 32 bits, and rows have 31
 
 
@@ -22,6 +23,7 @@ def counts_of(program: Program) -> tuple[Count, ...]:
     """Return the counts that a run needs, each once, in the order of their numbers in the tables."""
     used = chain(
         (axis for tensor in _tensors(program) for axis in tensor.axes if is_symbolic(axis)),
+        program.grown_lengths.values(),
         (step.row_count for step in program.steps),
         (loop.trip_count for loop in program.loops),
         (operand.count for step in program.steps for operand in step.operands),
@@ -45,7 +47,8 @@ def check_counts(program: Program) -> None:
     for tensor in _tensors(program):
         if tensor.axes and len(tensor.axes) != len(tensor.type.shape):
             raise MavcgError(f"tensor '{tensor.name}': {len(tensor.axes)} axes for {tensor.type}")
-        for axis, planned in zip(tensor.axes, tensor.type.shape, strict=False):
+        axes = (tensor.next_axes or tensor.axes) if isinstance(tensor, ProgramState) else tensor.axes
+        for axis, planned in zip(axes, tensor.type.shape, strict=False):
             _check_count(axis, planned, f"tensor '{tensor.name}'", program, nothing)
     for step in program.steps:
         if step.row_count is not None:
@@ -58,6 +61,13 @@ def check_counts(program: Program) -> None:
     for loop in program.loops:
         if loop.trip_count is not None:
             _check_count(loop.trip_count, loop.trips, f"loop {loop.number}", program, False)
+    least = {dimension.name: dimension.least for dimension in program.dimensions}
+    for name, count in program.grown_lengths.items():
+        if bounds_of(count, program.dimensions)[0] < least[name]:
+            raise MavcgError(
+                f"model {program.name}: the length of {name} becomes {text_of(count)}, which may be less than its "
+                f"least one, {least[name]}; give a smaller least length"
+            )
     _sources(program)
 
 
@@ -93,6 +103,12 @@ def count_tables_text(program: Program, moving: Sequence[Count | None]) -> str:
         "outputs": program.outputs,
         "states": program.states,
     }
+    grown = program.grown_lengths
+    kept = (
+        f"{{{i}, {number[grown[each.name]]}, {bounds_of(grown[each.name], dimensions)[1]}}},"
+        for i, each in enumerate(dimensions)
+        if each.name in grown
+    )
     of_strides = (_FIXED if count is None else number[count] for count in moving)
     return (
         static_array(
@@ -103,6 +119,7 @@ def count_tables_text(program: Program, moving: Sequence[Count | None]) -> str:
         + static_array(
             "const struct engine_length length_table[]", (f"{{{', '.join(map(str, s))}}}," for s in _sources(program))
         )
+        + static_array("const struct engine_kept kept_table[]", kept, zero="{0},")
         + f"static inline void add_counts(const int64_t *length, uint32_t *count) {{\n{computed}}}\n"
         + _numbers("step_counts", of_steps)
         + _numbers("loop_counts", of_loops)
@@ -121,10 +138,13 @@ def _numbers(name: str, numbers: Iterable[int]) -> str:
 def _sources(program: Program) -> list[tuple[int, int, int, int]]:
     """Return (input, axis, factor, addend) for each dimension: that axis has factor * length + addend elements.
 
-    Raises: MavcgError for a dimension that no input tells.
+    The context holds that of a state that grows. Raises: MavcgError for another dimension that no input tells.
     """
     sources = []
     for dimension in program.dimensions:
+        if dimension.name in program.grown_lengths:
+            sources.append((_KEPT, 0, 1, 0))
+            continue
         found = [
             (i, axis, *affine)
             for i, tensor in enumerate(program.inputs)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.runtime.bounded_shape import set_shapes, shapes_of
+from mavcg.runtime.bounded_shape import check_run, context_tensors, set_shapes, shapes_of
 from mavcg.runtime.declared import ffi
 from mavcg.runtime.library_tables import (
+    Tensor,
     check_status,
     close_library,
     counted_of,
@@ -62,9 +63,9 @@ class Model:
     of this context's buffers. scratch_bytes: scratch memory of each of its threads. constants_bytes: packed weights in
     the library. states: tensors that stay in the context from one run to the next; state_bytes: their memory.
     dimensions: bounds of the bounded dimension by its name, of which each run has a length; inputs and outputs are then
-    those of the last run, at first of the longest length. counted: the axis of whose length each run decides, by the
-    name of the output; `outputs` have the longest. Calls from several threads wait for each other; for runs at
-    the same time, each thread loads its own context.
+    those of the last run, at first of the longest length, or of the least one where a state grows by it. counted: the
+    axis of whose length each run decides, by the name of the output; `outputs` have the longest. Calls from several
+    threads wait for each other; for runs at the same time, each thread loads its own context.
     """
 
     def __init__(
@@ -107,11 +108,15 @@ class Model:
         self.inputs = tuple(tensor_of(table.inputs[i]) for i in range(table.input_count))
         self.outputs = tuple(tensor_of(table.outputs[i]) for i in range(table.output_count))
         self.dimensions = dimensions_of(table)
+        states = has_states(table)
+        self.states = tuple(tensor_of(table.states[i]) for i in range(table.state_count if states else 0))
+        longest = self.inputs, self.outputs
+        if self.dimensions and self.states:
+            self.inputs, self.outputs = context_tensors(table, context)
+        self._grows = longest != (self.inputs, self.outputs)  # from run to run, with states
         self._shapes = [tensor.shape for tensor in self.inputs]  # of the context's present lengths
         self._counted = counted_of(table)
         self.counted = {self.outputs[number].name: axis for number, axis in self._counted.items()}
-        states = has_states(table)
-        self.states = tuple(tensor_of(table.states[i]) for i in range(table.state_count if states else 0))
         self.arena_bytes = int(table.arena_bytes)
         self.state_bytes = int(table.state_bytes) if states else 0
         self._saved_bytes = int(table.state_size(context)) if states else 0
@@ -136,7 +141,7 @@ class Model:
         """
         status, outputs = self._run(arrays, out, None)
         if status:
-            check_status(self.path, self._table, status)
+            check_run(self.path, self._table, status)
         return outputs
 
     def profile(self, *arrays: Array, runs: int = 1) -> tuple[StepTime, ...]:
@@ -146,7 +151,7 @@ class Model:
         times = np.zeros((runs, len(self._steps)))
         for row in times:
             status, _ = self._run(arrays, None, row)
-            check_status(self.path, self._table, status)
+            check_run(self.path, self._table, status)
         return tuple(StepTime(*step, float(ns)) for step, ns in zip(self._steps, np.median(times, axis=0), strict=True))
 
     def cancel(self) -> None:
@@ -219,6 +224,7 @@ class Model:
         if not self.dimensions:
             return self._run_dense(dense_inputs(self.path, self.inputs, arrays), out, step_ns)
         with self._shaping:
+            self._follow_states()
             if not are_inputs(self.inputs, arrays):  # perhaps of other lengths than those of the last run
                 self._take_shapes(arrays)
                 arrays = dense_inputs(self.path, self.inputs, arrays)
@@ -230,8 +236,16 @@ class Model:
         they do not fit."""
         with self._shaping:
             if self.dimensions:
+                self._follow_states()
                 self._take_shapes(arrays)
             yield
+
+    def _follow_states(self) -> None:
+        """Take the inputs and outputs of the lengths to which states have grown, or which a reset has set."""
+        if self._grows:
+            with self._alive:
+                if self._context:
+                    self._set_tensors(context_tensors(self._table, self._context))
 
     def _take_shapes(self, arrays: Sequence[Any]) -> None:
         """Take the lengths of the bounded dimensions from the shapes of the inputs. Raises: MavcgError if they do not
@@ -242,8 +256,12 @@ class Model:
         with self._alive:
             if not self._context:
                 raise MavcgError(f"{self.path}: the model is closed; load it again")
-            self.inputs, self.outputs = set_shapes(self.path, self._table, self._context, shapes)
-            self._shapes = [tensor.shape for tensor in self.inputs]
+            self._set_tensors(set_shapes(self.path, self._table, self._context, shapes))
+
+    def _set_tensors(self, tensors: tuple[tuple[Tensor, ...], tuple[Tensor, ...]]) -> None:
+        """Take the inputs and outputs of the context's present lengths."""
+        self.inputs, self.outputs = tensors
+        self._shapes = [tensor.shape for tensor in self.inputs]
 
     def _run_dense(
         self, given: Sequence[Array], out: Sequence[Array] | Array | None, step_ns: Array | None

@@ -151,7 +151,8 @@ _SHAPES = """\
 /* Set the lengths of the dimensions that each run has anew, listed above, for the runs that follow, from the shapes of
  * all inputs; dims: for each input its dimensions. A new context has the longest ones. MAVCG_ERROR_SIZE for a length
  * out of bounds or off the step, inputs that disagree, or another fixed length than the model's; MAVCG_BUSY during a
- * run. All lengths then stay. */
+ * run. All lengths then stay. Those of states that grow are the context's: at first the least ones, after each run
+ * what it left. Where they are out of bounds, runs are MAVCG_ERROR_SIZE until @NAME@_reset(). */
 int @EXPORTED@_set_shape(@NAME@_context *context, const int64_t *const *dims);
 
 /* As @NAME@_inputs() and @NAME@_outputs(), which have the longest lengths, with those of the context: the sizes of the
@@ -215,7 +216,8 @@ int @EXPORTED@_threads(const @NAME@_context *context);
  * then return MAVCG_ERROR_STATE until @NAME@_reset or @NAME@_state_restore. Without states these functions do nothing.
  * MAVCG_BUSY during a run of the context. */
 
-/* Set the states to their initial values, also what the present lengths do not reach. */
+/* Set the states to their initial values, also what the present lengths do not reach. States that grow, as caches to
+ * which each run adds its tokens, have their least length then. */
 int @EXPORTED@_reset(@NAME@_context *context);
 
 /* Copy the states, in their longest shapes, to a buffer of @NAME@_state_size() bytes, which another context, process or

@@ -24,6 +24,7 @@ DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10
 SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 SAVED_HEADER_BYTES = 16  # struct states_header of csrc/engine_state.c
+KEPT_LENGTH_BYTES = 8  # behind the states, for each length that a context keeps
 
 
 def default_spin_us(board: Board | None) -> int:
@@ -141,6 +142,7 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
         "STAGES": len(program.stages),
         "STATES": len(program.states),
         "DIMENSIONS": len(program.dimensions),
+        "KEPT": len(program.grown_lengths),
         "COUNTS": len(counts_of(program)),
         "COUNTED": program.counted,
         "COUNTED_OUTPUTS": sum(tensor.counted_axis is not None for tensor in program.outputs),
@@ -154,7 +156,9 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
         "STATE_BYTES": program.state_bytes,
         "SWAPPED_BYTES": program.swapped_bytes,
         "MOVED_BYTES": program.moved_bytes,
-        "SAVED_BYTES": SAVED_HEADER_BYTES + sum(state.type.bytes for state in program.states),
+        "SAVED_BYTES": SAVED_HEADER_BYTES
+        + sum(state.type.bytes for state in program.states)
+        + KEPT_LENGTH_BYTES * len(program.grown_lengths),
         "STATES_DIGEST": states_digest(program),
     }
     lines = [f"#define {name} {value}\n" for name, value in counts.items()]
@@ -189,8 +193,10 @@ def _pages(pages: Sequence[PagedWeights]) -> str:
 
 
 def states_digest(program: Program) -> int:
-    """Return a number of 64 bits by which a library recognises states that it saved: of their names and types."""
-    text = "".join(f"{state.name}: {state.type}\n" for state in program.states)
+    """Return a number of 64 bits by which a library recognises states that it saved: of their names and types, and
+    which of them grow."""
+    grows = " grows"
+    text = "".join(f"{s.name}: {s.type}{grows if s.next_axes else ''}\n" for s in program.states)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 

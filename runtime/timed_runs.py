@@ -36,17 +36,30 @@ class Times:
         return high - low
 
 
-def time_runs(call: Callable[[], object], warm: int, min_runs: int, seconds: float) -> Times:
-    """Run `call` untimed `warm` times, then timed at least min_runs times and until `seconds` have passed."""
+def time_runs(
+    call: Callable[[], object], warm: int, min_runs: int, seconds: float, before: Callable[[], object] = lambda: None
+) -> Times:
+    """Run `call` untimed `warm` times, then timed at least min_runs times and until `seconds` have passed.
+
+    before: is called before each of these, and not timed.
+    """
     for _ in range(warm):
+        before()
         call()
     times_ms: list[float] = []
     end = time.perf_counter() + seconds
     while len(times_ms) < min_runs or time.perf_counter() < end:
+        before()
         start = time.perf_counter_ns()
         call()
         times_ms.append((time.perf_counter_ns() - start) / 1e6)
     return Times(tuple(times_ms))
+
+
+def begin_anew(model: Model) -> None:
+    """Reset states that may grow from run to run, so that all runs have the same lengths."""
+    if model.states and model.dimensions:
+        model.reset()
 
 
 @dataclass(frozen=True)
@@ -62,7 +75,9 @@ def profile_after_run(model: Model, arrays: Sequence[Array]) -> ProfiledRun:
 
     Reading a profile takes so long that the other threads fall asleep, and the first step would last until they wake.
     """
+    begin_anew(model)
     model.run(*arrays)
+    begin_anew(model)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
     steps = tuple(model.profile(*arrays))
     return ProfiledRun(steps, resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before)

@@ -86,13 +86,13 @@ def _time_threads(
     from mavcg.runtime.loading import AUTO
     from mavcg.runtime.random_inputs import random_inputs
     from mavcg.runtime.timed_runs import as_json as row_of
-    from mavcg.runtime.timed_runs import time_runs
+    from mavcg.runtime.timed_runs import begin_anew, time_runs
 
     if seconds > 1:
         note(f"timing {library.name} with {count or 'its choice of'} threads for {seconds:g} s")
     with open_network(library, network, count) as model:
         arrays = random_inputs(model, 0)
-        times = time_runs(lambda: model.run(*arrays), 3, min_runs, seconds)
+        times = time_runs(lambda: model.run(*arrays), 3, min_runs, seconds, lambda: begin_anew(model))
         row: dict[str, Any] = row_of(count or model.threads, times)
         if not count:
             row[AUTO] = True

@@ -130,8 +130,8 @@ class Node:
 class GraphState:
     """A tensor that lives between runs: in `input` a run reads what the run before it left in `output`.
 
-    input, output: names of an input and an output of the graph, of one type. initial: the value before the first run;
-    None: zeros.
+    input, output: names of an input and an output of the graph, of one type; in the graph of one length of a bounded
+    dimension the output may be longer, as a cache that grows is. initial: the value before the first run; None: zeros.
     """
 
     input: str

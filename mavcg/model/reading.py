@@ -45,7 +45,7 @@ def read_sampled_graphs(request: ModelRequest, bounds: BoundedShapes, name: str)
         # A loop of any number of iterations, so that graphs of all lengths have it.
         graph = import_model(request.model, GivenShapes(shapes.at(lengths), ignore), request.weights, True, 1)
         graph = without_counts(graph, f"--shape {bounds}: outputs follow from these lengths alone")
-        return pair_states(replace(graph, name=name), request.states)
+        return pair_states(replace(graph, name=name), request.states, any_length=True)
 
     sampled = sampled_graphs(read, shapes.dimensions)
     dump("import", sampled.graphs[0])

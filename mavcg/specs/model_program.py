@@ -1,10 +1,10 @@
 """The engine's step list with the address of every operand, from which a model library's C tables are written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.graph import TensorType
-from mavcg.graph.counts import Count, Dimension, is_symbolic
+from mavcg.graph.counts import Count, Dimension, Length, is_symbolic
 
 # The copies of a state that an operand may address: its only one, the one that the run reads, the one that it writes.
 ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2
@@ -169,7 +169,8 @@ class ProgramState:
     only copy, or of the first of two, from the context's states, in bytes. in_place: a run reads and writes one copy;
     otherwise it writes a second one, Program.swapped_bytes after the first, and the two change places. initial: offset
     of its first value in the constants, in bytes; None: zeros. axes: as a ProgramTensor's; a run reads and writes the
-    state dense in these lengths, and what the longest ones have beside that lies behind it.
+    state dense in these lengths, and what the longest ones have beside that lies behind it. next_axes: of a state that
+    grows, the lengths that a run leaves, for whose longest `type` is; empty: those of `axes`.
     """
 
     name: str
@@ -180,6 +181,7 @@ class ProgramState:
     in_place: bool
     initial: int | None = None
     axes: tuple[Count, ...] = ()
+    next_axes: tuple[Count, ...] = ()
 
     @property
     def shaped_axes(self) -> int:
@@ -226,6 +228,16 @@ class Program:
     dimensions: tuple[Dimension, ...] = ()
     loops: tuple[ProgramLoop, ...] = ()
     counted: int = 0
+
+    @property
+    def grown_lengths(self) -> Mapping[str, Count]:
+        """The next length of each dimension that no input tells and the context holds, by its name."""
+        return {
+            length.name: following
+            for state in self.states
+            for length, following in zip(state.axes, state.next_axes, strict=False)
+            if isinstance(length, Length) and length != following
+        }
 
     def with_addresses(self, change: Callable[[OperandAddress], OperandAddress]) -> "Program":
         """Return the program with the address that `change` returns for each operand's of its steps and phases."""

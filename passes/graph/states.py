@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mavcg.errors import MavcgError
-from mavcg.graph import Graph, GraphState
+from mavcg.errors import MavcgError, OptionError
+from mavcg.graph import Graph, GraphState, TensorType
 
 # Names that exporters give to the caches of decoders.
 _USUAL = ("past_key_values.*=present.*", "past_key_values.*=present_key_values.*", "past*=present*")
 
 
-def pair_states(graph: Graph, patterns: Sequence[str]) -> Graph:
+def pair_states(graph: Graph, patterns: Sequence[str], any_length: bool = False) -> Graph:
     """Return the graph with an input and an output as a state for each pair of names that the patterns match.
 
     Before, with past_*=present_*:
@@ -25,8 +25,9 @@ def pair_states(graph: Graph, patterns: Sequence[str]) -> Graph:
         return %present_key
 
     patterns: INPUT=OUTPUT, in which each * of INPUT stands for any text, and the same * of OUTPUT for the same text.
-    Raises: MavcgError for a pattern that matches nothing, for an output that is missing, of another type, or part of
-    another state, and where no output would be left for the caller.
+    any_length: the graph is one of several of a model, and an output may be longer than its input. Raises: OptionError
+    for a pattern that matches nothing, for an output that is missing, of another type, or part of another state, and
+    where no output would be left for the caller.
     """
     states = list(graph.states)
     for pattern in patterns:
@@ -34,26 +35,34 @@ def pair_states(graph: Graph, patterns: Sequence[str]) -> Graph:
         pairs = list(_pairs(graph.inputs, pattern, option))
         if not pairs:
             listed = ", ".join(graph.inputs) or "none"
-            raise MavcgError(f"{option}: no input has such a name; inputs are {listed}")
+            raise OptionError(f"{option}: no input has such a name; inputs are {listed}")
         for name, output in pairs:
             where = f"{option}: input {name} ({graph.types[name]})"
             if output not in graph.outputs:
-                raise MavcgError(f"{where} has no output {output}; outputs are {', '.join(graph.outputs)}")
-            if graph.types[output] != graph.types[name]:
-                raise MavcgError(
+                raise OptionError(f"{where} has no output {output}; outputs are {', '.join(graph.outputs)}")
+            if not _fits(graph.types[name], graph.types[output], any_length):
+                raise OptionError(
                     f"{where} and output {output} ({graph.types[output]}): a state has one type and shape; choose the "
-                    "lengths of free dimensions by --shape, or leave this pair to the caller"
+                    "lengths of free dimensions by --shape, with a range such as 0..512 for those of a cache that "
+                    "grows, or leave this pair to the caller"
                 )
             if any(name == state.input or output == state.output for state in states):
-                raise MavcgError(f"{where} and output {output}: one of them is a state already; name each pair once")
+                raise OptionError(f"{where} and output {output}: one of them is a state already; name each pair once")
             states.append(GraphState(name, output))
     if len(states) == len(graph.outputs):
-        raise MavcgError(
+        raise OptionError(
             f"--state {patterns[-1]}: no output is left for the caller; leave one of {', '.join(graph.outputs)} out"
             if patterns
             else "every output is a state; nothing would be returned to the caller"
         )
     return replace(graph, states=tuple(states))
+
+
+def _fits(read: TensorType, written: TensorType, any_length: bool) -> bool:
+    """Return True if a tensor of the second type may be the next value of a state of the first."""
+    if any_length:
+        return (read.dtype, len(read.shape)) == (written.dtype, len(written.shape))
+    return read == written
 
 
 def without_states(graph: Graph, where: str) -> Graph:
@@ -90,7 +99,7 @@ def _pairs(inputs: Sequence[str], pattern: str, option: str) -> Iterator[tuple[s
     """Yield the names of each input that a pattern matches, and of its output. Raises: MavcgError for another form."""
     name, equals, output = pattern.partition("=")
     if not name or not output or not equals or name.count("*") != output.count("*"):
-        raise MavcgError(
+        raise OptionError(
             f"{option}: write INPUT=OUTPUT, with as many * on both sides, as in --state past_key=present_key or "
             "--state 'past_*=present_*'"
         )

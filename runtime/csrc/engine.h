@@ -69,10 +69,17 @@ struct engine_moving {
 };
 
 /* Where the length of a bounded dimension is read: an axis of an input has factor * length + addend elements, where the
- * length is in steps of the dimension. */
+ * length is in steps of the dimension. input: 0xFFFFFFFF for a length that the context keeps (engine_kept). */
 struct engine_length {
     uint32_t input, axis;
     int64_t factor, addend;
+};
+
+/* A bounded dimension of states that grow: after a run its length is count number `next` of that run, at most `largest`.
+ * One that is more than the dimension's bound ends further runs. */
+struct engine_kept {
+    uint32_t dimension, next;
+    int64_t largest;
 };
 
 enum { CORE_IDS = 256, CORE_WORD = 64 };
@@ -150,6 +157,7 @@ struct mavcg_context {
     uint32_t begin, end; /* phases of a run, end exclusive: all, or those of a stage */
     uint32_t
         *counts; /* [COUNTS], which follow from the lengths of the next run; NULL: all are fixed (engine_shape.h) */
+    int64_t *lengths;                     /* [DIMENSIONS] of the next run, in steps, from which the counts follow */
     const mavcg_tensor *inputs, *outputs; /* of a run */
     mavcg_tensor *shaped;  /* the context's own memory of both, [INPUTS + OUTPUTS]; NULL: they are the model's tables */
     int64_t *counted;      /* [COUNTED] words for lengths that a run decides (engine_counted.h) */

@@ -5,6 +5,7 @@
 
 #include "engine.h"
 #include "engine_process.h"
+#include "engine_shape.h"
 #include "engine_state_rows.h"
 #include "internal.h"
 
@@ -27,6 +28,9 @@ MAVCG_PRIVATE char *states_of(const struct mavcg_context *context, uint32_t copy
 MAVCG_PRIVATE int begin_states(struct mavcg_context *context) {
     if (!STATES) return MAVCG_OK;
     if (context->undefined) return MAVCG_ERROR_STATE;
+#if KEPT /* states grow */
+    if (!kept_fit(context)) return MAVCG_ERROR_SIZE;
+#endif
     context->undefined = true;
     return MAVCG_OK;
 }
@@ -35,6 +39,9 @@ MAVCG_PRIVATE void end_states(struct mavcg_context *context, int status) {
     if (!STATES || status) return;
     context->turn ^= 1;
     context->undefined = false;
+#if KEPT
+    grow_kept(context);
+#endif
 }
 
 MAVCG_PRIVATE char *value_of(const struct mavcg_context *context, const struct engine_state *state) {
@@ -61,6 +68,9 @@ MAVCG_PRIVATE void set_initial_states(struct mavcg_context *context) {
 MAVCG_PRIVATE int reset_states(struct mavcg_context *context) {
     if (!context) return MAVCG_ERROR_NULL;
     if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
+#if KEPT
+    reset_kept(context);
+#endif
     set_initial_states(context);
     release_context(context);
     return MAVCG_OK;
@@ -75,6 +85,11 @@ MAVCG_PRIVATE int save_states(struct mavcg_context *context, void *buffer, size_
         char *to = (char *)memcpy(buffer, &own_header, sizeof own_header) + sizeof own_header;
         for (const struct engine_state *state = state_table; state != end_of_states; to += state++->bytes)
             unpack_state(context, state, to);
+#if KEPT
+        int64_t kept[KEPT];
+        read_kept(context, kept);
+        memcpy(to, kept, sizeof kept);
+#endif
     }
     release_context(context);
     return status;
@@ -84,7 +99,15 @@ MAVCG_PRIVATE int restore_states(struct mavcg_context *context, const void *buff
     if (!context || !buffer) return MAVCG_ERROR_NULL;
     if (bytes != SAVED_BYTES) return MAVCG_ERROR_SIZE;
     if (memcmp(buffer, &own_header, sizeof own_header) != 0) return MAVCG_ERROR_STATE;
+#if KEPT
+    int64_t kept[KEPT];
+    memcpy(kept, (const char *)buffer + SAVED_BYTES - sizeof kept, sizeof kept);
+    if (!kept_exist(kept)) return MAVCG_ERROR_STATE;
+#endif
     if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
+#if KEPT
+    set_kept(context, kept);
+#endif
     const char *from = (const char *)buffer + sizeof own_header;
     for (const struct engine_state *state = state_table; state != end_of_states; from += state++->bytes)
         set_value(context, state, from);

@@ -9,6 +9,7 @@ its graphs and kernels have in common becomes one program, whose lengths are cou
         same_graph       the comparison of two graphs
         axis_counts      rules of operators: how the axes of a result follow from those of its inputs
         resample_tables  tables of a Resize that follow from lengths become operators on these
+        state_lengths    states that keep their shape at all lengths, and those that grow from run to run
         kept_slices      slices that take one part of a concat at some lengths only
         window_pads      the rule of SAME padding, and pad nodes whose pads follow from a length
         length_numbers   constants that follow from a length become operators on it

@@ -25,11 +25,12 @@ from mavcg.choose.lengths.samples import (
     remedy_text,
     sample_of,
 )
+from mavcg.choose.lengths.state_lengths import check_states
 from mavcg.choose.lengths.taken_lengths import read_at
 from mavcg.choose.lengths.window_pads import ImagePads, pads_by_origin
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.graph.counts import Count, Dimension, Length, lengths_in, text_of
+from mavcg.graph.counts import Count, Dimension, Length, text_of
 
 _LOOPS = ("loop_state", "loop_stack")  # operators with the number of iterations of their loop
 
@@ -79,7 +80,7 @@ def sampled_graphs(file: ReadGraph, dimensions: Sequence[Dimension]) -> SampledG
     axes = axis_counts(most, seen, _input_axes(graphs, samples, dimensions), comparison.refusal, dimensions)
     comparison.check_copies(seen, axes)
     comparison.check_indices(seen, len(samples))
-    _check_states(most, axes)
+    check_states(most, axes)
     graphs = [most, *(_with_constants_of(graph, most) for graph in graphs[1:])]
     shared = with_kept_slices(graphs, seen[: len(graphs)])
     pads = pads_by_origin(most, seen, axes, comparison.refusal)
@@ -126,29 +127,3 @@ def _trips(graphs: Sequence[Graph], samples: Sequence[Lengths], dimensions: Sequ
         if all(name in trips for trips in found)
     }
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def _check_states(graph: Graph, axes: Mapping[str, AxisCounts]) -> None:
-    """Raise MavcgError for a state whose next value has other lengths, or one that no input of the caller tells."""
-    held = {state.input for state in graph.states}
-    told = {name for x in graph.inputs if x not in held for count in axes[x] for name in lengths_in(count)}
-    for state in graph.states:
-        option = f"--state {state.input}={state.output}"
-        read, written = axes[state.input], axes[state.output]
-        if read != written:
-            raise MavcgError(
-                f"{option}: its shape is {_shape_text(read)} and becomes {_shape_text(written)}; a state keeps its "
-                "shape at all lengths: leave the pair to the caller"
-            )
-        alone = {name for count in read for name in lengths_in(count)} - told
-        if alone:
-            names = ", ".join(sorted(alone))
-            raise MavcgError(
-                f"{option}: only states have the dimension {names}, so no run would tell its length; give that axis "
-                "one length, or leave the pair to the caller"
-            )
-
-
-def _shape_text(axes: AxisCounts) -> str:
-    """Return the shape of a tensor by its lengths, such as [2, batch, 16]."""
-    return f"[{', '.join(text_of(axis) for axis in axes)}]"

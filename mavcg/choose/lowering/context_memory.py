@@ -78,13 +78,15 @@ def _hold_states(plan: Plan) -> Plan:
         start = end
         for state, (read, written), own in zip(graph.states, pairs, in_place, strict=True):
             if own == held:
-                kind, initial = graph.types[state.input], plan.memory.initial.get(state.input)
-                axes = program.inputs[read].axes
-                states.append(ProgramState(state.input, kind, read, written, end, own, initial, axes))
+                kind, initial = graph.types[state.output], plan.memory.initial.get(state.input)
+                axes, following = program.inputs[read].axes, program.outputs[written].axes
+                following = following if following != axes else ()
+                states.append(ProgramState(state.input, kind, read, written, end, own, initial, axes, following))
                 end = align_size(end + kind.bytes)
     swapped = end - start
     made = tuple(states)
-    moved = align_size(max((state.type.bytes for state in made if state.moves), default=0))
+    reordered = (state.type.bytes for state in made if state.moves and not state.next_axes)  # others stay dense
+    moved = align_size(max(reordered, default=0))
     reads, writes = ({pair[end] for pair in pairs} for end in (0, 1))
     return replace(
         plan,

@@ -218,7 +218,10 @@ def _verify_counts(graph: Graph) -> None:
 
 
 def _verify_states(graph: Graph) -> None:
-    """Check that states are different inputs, each with an output of its own of the same type. Raises: MavcgError."""
+    """Check that states are different inputs, each with an output of its own, of the same type and number of axes.
+
+    Of one length of a bounded dimension the output may be longer. Raises: MavcgError.
+    """
     inputs, outputs = set(graph.inputs), set(graph.outputs)
     for state in graph.states:
         where = f"graph {graph.name}: state %{state.input} = %{state.output}"
@@ -226,8 +229,8 @@ def _verify_states(graph: Graph) -> None:
             raise MavcgError(f"{where}: is not an input and an output of it that no other state has")
         inputs.remove(state.input)
         outputs.remove(state.output)
-        kind = graph.types[state.input]
-        if graph.types[state.output] != kind:
-            raise MavcgError(f"{where}: {kind} and {graph.types[state.output]}; a state has one type")
+        kind, following = graph.types[state.input], graph.types[state.output]
+        if (kind.dtype, len(kind.shape)) != (following.dtype, len(following.shape)):
+            raise MavcgError(f"{where}: {kind} and {following}; a state has one type")
         if state.initial is not None and type_of(state.initial) != kind:
             raise MavcgError(f"{where}: its initial value is {type_of(state.initial)}, and the state {kind}")

@@ -17,6 +17,7 @@
 #define STAGES 0
 #define STATES 2
 #define DIMENSIONS 1
+#define KEPT 0
 #define COUNTS 1
 #define COUNTED 0
 #define COUNTED_OUTPUTS 0
@@ -83,6 +84,9 @@ static const int64_t dimension_steps[] = {
 };
 static const struct engine_length length_table[] = {
     {0, 0, 1, 0},
+};
+static const struct engine_kept kept_table[] = {
+    {0},
 };
 static inline void add_counts(const int64_t *length, uint32_t *count) {
     count[0] = (uint32_t)(length[0]);

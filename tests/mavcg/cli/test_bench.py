@@ -41,6 +41,8 @@ def test_each_profile_follows_a_run_whose_threads_are_still_awake(tiny_library: 
         arrays = random_inputs(model, 0)
 
         class Recorded:
+            states = dimensions = ()  # of the model
+
             def run(self, *given: Any) -> Any:
                 calls.append("run")
                 return model.run(*given)
