@@ -64,7 +64,7 @@ def _samples(folder: Path) -> None:
 
     _models(folder)
     (folder / "samples").mkdir()
-    np.save(folder / "samples/0.npy", np.linspace(-1, 1, 32 * 40 * 40, dtype=np.float32).reshape(1, 32, 40, 40))
+    np.save(folder / "samples/0.npy", np.linspace(-1, 1, 4 * 6 * 6, dtype=np.float32).reshape(1, 4, 6, 6))
 
 
 def _profile_and_code(folder: Path) -> None:
@@ -166,9 +166,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "launch that leaves a process": Scenario(
         ("launch", *_GCC), _project, cold=True, plainly=_GCC, refusals=(127,), stand_in=_leave_resident
     ),
-    "quantise": Scenario(("quantise", "conv.onnx", "--inputs", "samples", "-o", "q.onnx"), _samples),
+    "quantise": Scenario(("quantise", "small.onnx", "--inputs", "samples", "-o", "q.onnx"), _samples),
     "app build": Scenario(("app", "build", "app.toml", "--board", "host", "-o", "libapp.so"), _models),
-    "accel build": Scenario(("accel", "build", "conv.onnx", "--target", "small", "-o", "net.elf"), _models),
+    "accel build": Scenario(("accel", "build", "small.onnx", "--target", "small", "-o", "net.elf"), _models),
     "tune": Scenario(_TUNE, _models, grows=_DATABASE),
     "auto": Scenario(("auto",), _profile_and_code),
     "tune on a fleet": Scenario(
