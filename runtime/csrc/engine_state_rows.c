@@ -62,6 +62,7 @@ static bool is_reshaped(const struct engine_state *state, const uint32_t *before
 }
 
 MAVCG_PRIVATE void move_states(struct mavcg_context *context, const uint32_t *counts) {
+    if (!STATES) return; /* nor is there a pointer to add to */
     char *dense = context->states + (STATE_BYTES - MOVED_BYTES);
     for (const struct engine_state *state = state_table, *end = state + STATES; state != end; state++) {
         if (!is_reshaped(state, context->counts, counts)) continue;
