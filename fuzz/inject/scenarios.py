@@ -152,6 +152,7 @@ _GCC = ("gcc", "-O2", "-c", "k.c", "-o", "k.o")
 _DATABASE = ("costs.sqlite",)
 _TO_DATABASE = ("--db", *_DATABASE)
 _FEW = ("--family", "sum2d", *_TO_DATABASE)  # of all primitives a run would take half a minute
+_QUANTISE = ("quantise", "small.onnx", "--inputs", "samples", "--mixtures", "0", "--point", "1", "-o", "q.onnx")
 _TUNE = ("tune", "small.onnx", "--runner", "simulate", "--board", "rk3588", "--core", "cortex-a55", *_FEW)
 _SERVE = ("farm", "serve", "--port", "0", "--json", "--token", "{first}/token.pem")
 
@@ -166,7 +167,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "launch that leaves a process": Scenario(
         ("launch", *_GCC), _project, cold=True, plainly=_GCC, refusals=(127,), stand_in=_leave_resident
     ),
-    "quantise": Scenario(("quantise", "small.onnx", "--inputs", "samples", "-o", "q.onnx"), _samples),
+    "quantise": Scenario(_QUANTISE, _samples),
     "app build": Scenario(("app", "build", "app.toml", "--board", "host", "-o", "libapp.so"), _models),
     "accel build": Scenario(("accel", "build", "small.onnx", "--target", "small", "-o", "net.elf"), _models),
     "tune": Scenario(_TUNE, _models, grows=_DATABASE),
