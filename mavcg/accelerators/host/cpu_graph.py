@@ -1,8 +1,10 @@
-"""Turn the nodes of a CPU part into one f32 graph, which the model pipeline builds.
+"""Turn the nodes of a CPU part into one graph of real numbers, which the model pipeline builds.
 
 A tensor of radix position r holds multiples of 2^-r from -128 * 2^-r to 127 * 2^-r, which f32 represents exactly. So
-each node is computed in real numbers and rounded to its radix position as the accelerator does. The results have the
-bits of the fixed-point reference while sums stay below 2^24 units; beyond that, a result may differ by one unit.
+each node is computed in real numbers and rounded to its radix position as the accelerator does. What sums are
+multiplied by (multipliers of channels, an average's reciprocals, the slope of a leaky activation) is multiplied in f64
+where products may need more than the 24 bits of f32. The results have the bits of the fixed-point reference while
+sums stay below 2^24 units; beyond that, a result may differ by one unit.
 """
 
 import math
@@ -11,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.accelerators.fixed_point import HIGHEST, LOWEST, bounds, reciprocal, slope_of
+from mavcg.accelerators.fixed_point import HIGHEST, LOWEST, bounds, slope_of
+from mavcg.accelerators.host.sums import factors_of, greatest_product
 from mavcg.accelerators.image.host import CpuPart
-from mavcg.accelerators.windows import window_counts
 from mavcg.accelerators.xgraph import SLOPE_BITS, Parameters, XGraph, XNode
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 
 _BEYOND = 512.0  # units; far outside of int8, and whole numbers around it are exact
+_DTYPES: Mapping[str, Any] = {"f32": np.float32, "f64": np.float64}
 
 
 def cpu_graph(xgraph: XGraph, part: CpuPart, name: str, rounding: str) -> Graph:
@@ -56,7 +59,7 @@ class _CpuGraph:
             low, high, rounding = LOWEST, HIGHEST, "half_up"
         else:
             assert node.scale is None  # operations with a file's scales stay on the accelerator
-            made = self._leaky(node, _NODES[node.kind](self, node, inputs))
+            made = self._multiplied(node, _NODES[node.kind](self, node, inputs))
             (low, high), rounding = bounds(node), self.rounding
         if node.scale is not None:
             made = self._dequantized_tensor(node, self.graph.add("quantize", [made, *self._format(node)], to="i8"))
@@ -71,8 +74,10 @@ class _CpuGraph:
     def _dequantized_tensor(self, node: XNode, integers: str) -> str:
         return self.graph.add("dequantize", [integers, *self._format(node)], axis=0)
 
-    def _number(self, value: float) -> str:
-        return self.graph.constant(np.float32(value), "number")
+    def _number(self, value: float, beside: str = "") -> str:
+        """Add a number of the type of another tensor, else in f32."""
+        dtype = _DTYPES[self.graph.types[beside].dtype if beside else "f32"]
+        return self.graph.constant(dtype(value), "number")
 
     def _inline(self, node: XNode, inputs: Sequence[str]) -> str:
         """Add the nodes of a host node's own graph."""
@@ -90,36 +95,53 @@ class _CpuGraph:
         same = self.graph.types[tensor].shape == shape
         return tensor if same else self.graph.add("reshape", [tensor], shape=shape)
 
-    def _leaky(self, node: XNode, tensor: str) -> str:
-        slope = slope_of(node)
-        return tensor if slope is None else self.graph.add("leaky_relu", [tensor], alpha=slope / (1 << SLOPE_BITS))
+    def _multiplied(self, node: XNode, sums: str) -> str:
+        """Multiply a node's sums by its multipliers, and those below 0 by its slope; exact below 2^53."""
+        factors, slope = factors_of(self.xgraph, node), slope_of(node)
+        if greatest_product(self.xgraph, node) >= 1 << 24:
+            sums = self.graph.add("cast", [sums], to="f64")
+        if np.any(factors[0] != 1):
+            dtype = _DTYPES[self.graph.types[sums].dtype]
+            sums = self.graph.add("mul", [sums, self.graph.constant(np.ldexp(*factors).astype(dtype), "factors")])
+        return sums if slope is None else self._leaky(sums, slope / (1 << SLOPE_BITS))
+
+    def _leaky(self, tensor: str, slope: float) -> str:
+        add = self.graph.add
+        if self.graph.types[tensor].dtype == "f32":
+            return add("leaky_relu", [tensor], alpha=slope)
+        below = add("clip", [tensor], hi=0.0)  # there is no kernel of leaky_relu in f64
+        return add("add", [add("relu", [tensor]), add("mul", [below, self._number(slope, below)])])
+
+    def _narrow(self, tensor: str) -> str:
+        return tensor if self.graph.types[tensor].dtype == "f32" else self.graph.add("cast", [tensor], to="f32")
 
     def _round(self, tensor: str, radix: int, low: int, high: int, rounding: str) -> str:
         """Round to multiples of a radix position's unit, and saturate.
 
-        floor(x + 1/2) is computed as floor(x) + floor(2 * (x - floor(x))), whose steps are exact in f32.
+        floor(x + 1/2) is computed as floor(x) + floor(2 * (x - floor(x))), whose steps are exact.
         """
         add = self.graph.add
-        units = add("mul", [tensor, self._number(2.0**radix)])
+        units = add("mul", [tensor, self._number(2.0**radix, tensor)])
         units = add("clip", [units], lo=-_BEYOND, hi=_BEYOND)
         if rounding == "floor":
             whole = add("floor", [units])
         else:
             size = add("abs", [units]) if rounding == "half_away" else units
             least = add("floor", [size])
-            above = add("mul", [add("sub", [size, least]), self._number(2.0)])
+            above = add("mul", [add("sub", [size, least]), self._number(2.0, size)])
             whole = add("add", [least, add("floor", [above])])
-            if rounding == "half_away":
-                whole = add("mul", [whole, add("sign", [units])])
+        whole = self._narrow(whole)
+        if rounding == "half_away":
+            whole = add("mul", [whole, add("sign", [self._narrow(units)])])
         return add("mul", [add("clip", [whole], lo=float(low), hi=float(high)), self._number(2.0**-radix)])
 
     def parameters(self, node: XNode) -> tuple[str, str]:
-        """Add a convolution's weights and bias as real numbers, and return their tensors."""
+        """Add a convolution's weights and bias as real numbers, without multipliers, and return their tensors."""
         parameters: Parameters = self.xgraph.parameters[node.name]
         (source,) = (self.xgraph.by_name()[name] for name in node.inputs)
         assert source.radix is not None
         radix = np.asarray(node.weight_radix, np.float64)
-        scale = np.broadcast_to(2.0**-radix, parameters.weights.shape[:1]) * np.asarray(node.multipliers or 1)
+        scale = np.broadcast_to(2.0**-radix, parameters.weights.shape[:1])
         weights = parameters.weights * scale.reshape(-1, *(1,) * (parameters.weights.ndim - 1))
         bias = parameters.bias * scale * 2.0**-source.radix
         return self.graph.constant(weights.astype(np.float32), "weights"), self.graph.constant(
@@ -161,17 +183,9 @@ def _max_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
 
 
 def _avg_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
-    """Add an average pool: the sums of the windows times the accelerator's 16-bit reciprocals of the divisors."""
-    shape = maker.graph.types[inputs[0]].shape
+    """Add an average pool's sums of the windows, which are then multiplied by reciprocals of the divisors."""
     ones = maker.graph.constant(np.ones((node.channels, *node.kernel, 1), np.float32), "ones")
-    sums = maker.graph.add("conv2d", [*inputs, ones], node.origin, **_window(node), groups=node.channels)
-    factors = np.vectorize(lambda count: math.ldexp(*_mantissa(int(count))))(window_counts(node, shape))
-    return maker.graph.add("mul", [sums, maker.graph.constant(factors[None, :, :, None].astype(np.float32), "factors")])
-
-
-def _mantissa(count: int) -> tuple[int, int]:
-    multiplier, bits = reciprocal(count)
-    return multiplier, -bits
+    return maker.graph.add("conv2d", [*inputs, ones], node.origin, **_window(node), groups=node.channels)
 
 
 def _eltwise(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
