@@ -222,9 +222,13 @@ def _same_constant(
 
 
 def _begins_with(long: Array, short: Array) -> bool:
-    """Return True if two arrays are equal, or one is the beginning of the other along the first axis longer than 1."""
+    """Return True if two arrays are equal, or one is the beginning of the other along the first axis longer than 1, or
+    all numbers of both are the same, as zeros with which what a branch makes begins."""
     if long.dtype != short.dtype or long.ndim != short.ndim:
         return False
+    if long.size and short.size and long.flat[0].tobytes() == short.flat[0].tobytes():
+        if _is_uniform(long) and _is_uniform(short):
+            return True
     at = next((i for i, (n, m) in enumerate(zip(long.shape, short.shape, strict=True)) if n != m), None)
     if at is not None:
         if any(n != 1 for n in (*long.shape[:at], *short.shape[:at])):
@@ -233,3 +237,8 @@ def _begins_with(long: Array, short: Array) -> bool:
         index = (*[slice(None)] * at, slice(count))
         long, short = long[index], short[index]
     return long.shape == short.shape and long.tobytes() == short.tobytes()
+
+
+def _is_uniform(array: Array) -> bool:
+    """Return True if all numbers of an array have the same bits."""
+    return bool(array.tobytes() == array.flat[0].tobytes() * array.size)
