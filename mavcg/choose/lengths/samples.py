@@ -14,6 +14,7 @@ ReadGraph = Callable[[Lengths], Graph]
 AxisCounts = tuple[Count, ...]
 Refusal = Callable[[Node, str], MavcgError]  # of a node, for a reason
 _MOST_SAMPLES = 64
+_MANY = 4  # a greatest length from which on graphs rarely have operators that those of shorter lengths lack
 
 
 @dataclass(frozen=True)
@@ -143,4 +144,6 @@ def remedy_text(dimensions: Sequence[Dimension]) -> str:
     """Return what to give in place of ranges for which no library can be built."""
     lengths = " and ".join(",".join(map(str, dimension.bounds[:2])) for dimension in dimensions)
     place = "its place" if len(dimensions) == 1 else "their place"
-    return f"give a list of lengths in {place}, such as {lengths}, for a size of each (docs/lengths.md)"
+    few = " and ".join(f"{_MANY * each.step} for {each.name}" for each in dimensions if each.most < _MANY)
+    longer = f"try a greatest length of {few}, with which graphs differ less, or " if few else ""
+    return f"{longer}give a list of lengths in {place}, such as {lengths}, for a size of each (docs/lengths.md)"

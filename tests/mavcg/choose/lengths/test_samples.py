@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from mavcg.choose.lengths.axis_counts import distances
-from mavcg.choose.lengths.samples import fit_count, further_samples, kernel_samples, lengths_text
+from mavcg.choose.lengths.samples import fit_count, further_samples, kernel_samples, lengths_text, remedy_text
 from mavcg.graph import Graph
 from mavcg.graph.counts import Count, Dimension, Length, product_of, quotient_of, sum_of, value_at
 
@@ -49,3 +49,10 @@ def test_every_remainder_comes_again_after_strides_that_differ_by_axis() -> None
     *_, period = every = distances(Graph.parse(STRIDES))
     assert period % 12 == 0
     assert {1, 2, 3, 4, 6, 8, 12} <= set(every)
+
+
+def test_the_remedy_for_few_lengths_is_more_of_them() -> None:
+    few, many = Dimension("height", 1, 2, 8), Dimension("width", 1, 4, 8)
+    assert remedy_text([many]).startswith("give a list of lengths in its place, such as 8,32, for")
+    assert remedy_text([few]).startswith("try a greatest length of 32 for height, with which graphs differ less, or")
+    assert "or give a list of lengths in their place, such as 8,16 and 8,32, for" in remedy_text([few, many])
