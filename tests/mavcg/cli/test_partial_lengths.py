@@ -1,5 +1,6 @@
 """`mavcg build MODEL --partial --shape x=1x1..160x24`: parts of any length, called by ONNX Runtime and LiteRT."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -149,7 +150,21 @@ def test_parts_take_the_lengths_of_two_dimensions(here: Path, cores: tuple[str, 
         shape = (batch, tokens)
         x = {"x": rng.standard_normal((*shape, WIDTH)), "mask": rng.integers(0, 2, (*shape, 1))}
         arrays = {name: array.astype(np.float32) for name, array in x.items()}
-        check(session.run(None, arrays)[0], reference.run(None, arrays)[0])
+        wanted = reference.run(None, arrays)[0]
+        check(session.run(None, arrays)[0], wanted)
+        for of_x, of_mask in hostile_shapes(batch, tokens):
+            with pytest.raises(Exception, match="has shape|shape that|Got|nvalid"):
+                session.run(None, {"x": np.zeros((*of_x, WIDTH), "f4"), "mask": np.zeros((*of_mask, 1), "f4")})
+        check(session.run(None, arrays)[0], wanted)
+
+
+def hostile_shapes(batch: int, tokens: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Batch and tokens of x and of a mask that do not fit each other or the bounds; without elements the products of
+    some overflow."""
+    given, huge = (batch, tokens), (1 << 31, 1 << 32, 1 << 33)
+    disagree = [(given, (batch, tokens + 1)), (given, (batch + 1, tokens)), ((batch + 1, tokens), given)]
+    nothing = [(given, (0, tokens)), ((0, 0), (0, 0)), ((0, tokens), (0, tokens)), ((batch, 0), (batch, 0))]
+    return [*disagree, *nothing, *(((0, n), (0, n)) for n in huge), *(((n, 0), (n, 0)) for n in huge)]
 
 
 @pytest.mark.long
@@ -210,3 +225,15 @@ def test_the_delegate_takes_every_length(here: Path, cores: tuple[str, str], cap
         x = np.concatenate([X * (i + 1) for i in range(batch)])
         assert near(invoke(interpreter, x)[0], litert(data, [x])[0])
         assert f"{taken} of 1 subgraphs" in capfd.readouterr().err
+    for batch in (0, -1, (1 << 31) - 1):  # nothing, and bytes that overflow: the runtime's, with its results or errors
+        interpreter.resize_tensor_input(index, (2, 8, 8, 6))
+        interpreter.allocate_tensors()
+        capfd.readouterr()
+        with contextlib.suppress(RuntimeError, ValueError):
+            interpreter.resize_tensor_input(index, (batch, 8, 8, 6))
+            interpreter.allocate_tensors()
+        assert "1 of 1 subgraphs" not in capfd.readouterr().err
+    interpreter.resize_tensor_input(index, (2, 8, 8, 6))
+    interpreter.allocate_tensors()
+    x = np.concatenate([X, X * 2])
+    assert near(invoke(interpreter, x)[0], litert(data, [x])[0]) and "1 of 1" in capfd.readouterr().err
