@@ -14,6 +14,8 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.specs.tile_plan import MacroTile, Order
 
+NARROW_PANELS = 2  # of a register tile that is narrower than the emitter's choice, where a panel is one vector
+
 
 def l1_budget(core: CoreModel) -> float:
     """Return the bytes of level 1 that a plan may use."""
@@ -35,6 +37,22 @@ def l2_tiling(macro: MacroTile, task: ConvLayer) -> Tiling:
 def fits_level_2(core: CoreModel, task: ConvLayer, tiling: Tiling) -> bool:
     """True if level 2 holds a tile of all three operands at once, as the paper's memories must."""
     return core.levels[min(1, len(core.levels) - 1)].holds(*tile_bytes(task, tiling.tile, halo=True))
+
+
+def crowds_next_chunk(work: KernelWork, core: CoreModel, task: ConvLayer, chunk: int) -> bool:
+    """True if register tiles of a chunk push the next one's weights out of level 2, and those of a narrow one do not.
+
+    A chunk's own weights pass through level 2 with each of its register tiles, and evict what was prefetched before
+    unless both chunks and the call's inputs fit. Blocks of terms change nothing: all those of a chunk come first.
+    Measured where two multiply-adds of 64 bytes start in a cycle, which read weights fastest; elsewhere, and where a
+    narrow chunk is too large as well, prefetches count as they were fitted. chunk: output channels.
+    """
+    if not (core.machine.two_wide_pipes and work.by_channels):
+        return False
+    level_2 = core.levels[min(1, len(core.levels) - 1)].shared_bytes
+    room = level_2 - task.input_elements * task.items.input
+    both = 2 * work.terms * task.items.weight  # bytes for each channel of two chunks
+    return NARROW_PANELS * work.rules.panel * both <= room < chunk * both
 
 
 def tasks_of(work: KernelWork, task: ConvLayer) -> int:

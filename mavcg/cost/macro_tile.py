@@ -16,7 +16,15 @@ from mavcg.cost.chunk_prefetch import cycles as prefetch_cycles
 from mavcg.cost.cycles import ALL_TERMS, ARRAY, LEVEL_1, LEVEL_2, Cycles, Term
 from mavcg.cost.kernel_work import KernelWork, k_tile, registers
 from mavcg.cost.layer import Tile, Tiling
-from mavcg.cost.level_traffic import l1_budget, l1_traffic, l2_tiling, l2_traffic, l2_traffic_by_dataflow, tasks_of
+from mavcg.cost.level_traffic import (
+    crowds_next_chunk,
+    l1_budget,
+    l1_traffic,
+    l2_tiling,
+    l2_traffic,
+    l2_traffic_by_dataflow,
+    tasks_of,
+)
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.gemm.register_tile import BlockRegisters
@@ -33,7 +41,9 @@ def tile_cycles(work: KernelWork, core: CoreModel, macro: MacroTile, terms: froz
     arithmetic = _arithmetic(work, core, macro, tiling.tile, tiles, chunk_pass)
     moving = _transfers(work, core, macro, tiling, tiles, terms)
     fit = core.fit.macro_tile
-    prefetched = _has_prefetch(work, core.machine, macro, chunk_pass)
+    chunk = min(tiles.channels, tiling.tile.oc)
+    evicted = Term.RESIDENCY in terms and crowds_next_chunk(work, core, task, chunk)
+    prefetched = _has_prefetch(work, core.machine, macro, chunk_pass) and not evicted
     exposed = fit.l2_fill_exposed_prefetched if prefetched else fit.l2_fill_exposed
     late = work.by_channels and not prefetched and shares(work.rules, core.machine, chunk_pass)
     first_exposed = fit.memory_fill_exposed if late else exposed

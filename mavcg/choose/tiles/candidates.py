@@ -7,7 +7,8 @@ from math import lcm
 
 from mavcg.cost.chunk_prefetch import is_modelled, pass_of, shares
 from mavcg.cost.kernel_work import KernelWork, registers
-from mavcg.cost.level_traffic import l1_budget, l2_budget
+from mavcg.cost.layer import ConvLayer
+from mavcg.cost.level_traffic import NARROW_PANELS, crowds_next_chunk, l1_budget, l2_budget
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.gemm.loop_shape import lanes_f32
 from mavcg.profiles.cost_fits import fit_of
@@ -48,7 +49,7 @@ def candidates(work: KernelWork, core: CoreModel, plain: MacroTile) -> Iterator[
     """Yield the macro-tiles whose costs are compared with the plain one's."""
     task = work.task(plain.call_rows)
     for nr, kc, mc, nc, prefetch in product(
-        register_widths(work, core.machine, task.oc),
+        register_widths(work, core, task),
         k_blocks(work, core),
         row_blocks(work, task.oh),
         (plain.nc,) if plain.nc is not None else channel_blocks(work, core, task.oc),
@@ -60,25 +61,24 @@ def candidates(work: KernelWork, core: CoreModel, plain: MacroTile) -> Iterator[
                 yield macro
 
 
-def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[int | None, ...]:
-    """Return the candidate register widths in channels: None (the emitter's choice), and one panel if that is narrower.
+def register_widths(work: KernelWork, core: CoreModel, task: ConvLayer) -> tuple[int | None, ...]:
+    """Return the candidate register widths in channels: None (the emitter's choice), and a narrower one: one panel.
 
     A narrower tile has more pixels, and reads fewer weights per multiply-add: 3x3 layers at 14x14 and 13x13, and 1x1 at
     7x7
     take 0.95 to 1.02 of the time on a Zen 3. It is a candidate only if weights are read once. With a residual wider
     tiles
     are faster, and also where a panel is one vector: tiles of one vector take 1.02 to 1.5 times as long with AVX-512 on
-    a
-    Zen 4.
+    a Zen 4. There two panels are the candidate where they leave room for the next chunk in level 2, and the emitter's
+    choice does not (level_traffic.crowds_next_chunk).
     """
-    if (
-        not (is_modelled(work.rules, machine) and work.by_channels)
-        or work.rules.residual
-        or work.rules.panel <= lanes_f32(machine)
-    ):
+    machine, narrow = core.machine, work.rules.panel
+    if not (is_modelled(work.rules, machine) and work.by_channels) or work.rules.residual:
         return (None,)
-    chosen = registers(work, machine, MacroTile(), channels).channels
-    return (None, work.rules.panel) if chosen > work.rules.panel else (None,)
+    chosen = registers(work, machine, MacroTile(), task.oc).channels
+    if narrow <= lanes_f32(machine):
+        return (None, NARROW_PANELS * narrow) if crowds_next_chunk(work, core, task, chosen) else (None,)
+    return (None, narrow) if chosen > narrow else (None,)
 
 
 def prefetch_distances(work: KernelWork, core: CoreModel) -> tuple[int | None, ...]:

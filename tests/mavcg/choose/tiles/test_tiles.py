@@ -247,6 +247,41 @@ def test_register_tiles_stay_as_chosen_where_rows_or_residuals_decide() -> None:
     assert not best_macro(by_channels(14, 512, 512, 3), M4, 2).nr
 
 
+WIDE = Machine("wide", "x86_64", "sapphirerapids", vector_bytes=64, two_wide_pipes=True)
+
+
+@pytest.mark.parametrize(
+    ("l2_kib", "two_wide_pipes", "nr"),
+    [
+        (2048, True, None),  # two chunks of 48 channels and the input are 1.9 MB
+        (1536, True, 32),  # of 32 channels 1.35 MB
+        (1024, True, None),  # not even those
+        (1536, False, None),  # one multiply-add a cycle, where that was not measured
+    ],
+)
+def test_a_chunk_leaves_level_2_room_for_the_next_one(l2_kib: int, two_wide_pipes: bool, nr: int | None) -> None:
+    """3x3, 512 to 512 channels at 7x7, whose chunks of 48 channels are 0.9 MB."""
+    work = by_channels(7, 512, 512, 3)
+    core = core_with(replace(WIDE, two_wide_pipes=two_wide_pipes), 3.0, 2, 48, l2_kib, (32, 8))
+    call_rows = task_sizes(work, [core.machine])[0]
+    chosen = registers(work, core.machine, MacroTile(), call_rows * 16).channels
+
+    assert chosen == 48
+    assert best_macro(work, core, call_rows) == replace(
+        plain_tile(work, call_rows), nr=nr, prefetch_distance_bytes=4096
+    )
+
+
+def test_a_prefetch_that_a_chunk_evicts_gains_nothing() -> None:
+    work = by_channels(7, 512, 512, 3)
+    roomy, crowded = (core_with(WIDE, 3.0, 2, 48, size, (32, 8)) for size in (2048, 1536))
+    plain = plain_tile(work, 3)
+    prefetched = replace(plain, prefetch_distance_bytes=4096)
+
+    assert cost(work.spec, prefetched, roomy).total < 0.9 * cost(work.spec, plain, roomy).total
+    assert cost(work.spec, prefetched, crowded).total >= cost(work.spec, plain, crowded).total
+
+
 def test_blocks_of_terms_cost_each_tile_a_wait_for_its_sums() -> None:
     """960 to 160 channels at 7x7 in five blocks: nine tiles of ten chunks go on four times."""
     work = by_channels(7, 960, 160)
@@ -313,10 +348,11 @@ def test_macro_tiles_see_that_a_core_has_no_level_2() -> None:
 
 def test_of_x86_cores_the_design_says_the_caches_where_no_board_does() -> None:
     target = parse_target("x86_64-linux-gnu.2.17")
-    core_of = cores_of(("generic", "znver3", "skylake-avx512"), target)
+    core_of = cores_of(("generic", "znver3", "skylake-avx512", "sapphirerapids"), target)
 
     assert [level.shared_bytes >> 10 for level in core_of["znver3"].levels] == [32, 512, 8192]
     assert [level.shared_bytes >> 10 for level in core_of["skylake-avx512"].levels] == [32, 1024, 8192]
+    assert [level.shared_bytes >> 10 for level in core_of["sapphirerapids"].levels] == [48, 2048, 8192]
     assert core_of["generic"].levels[1].shared_bytes <= 512 << 10
 
 
