@@ -15,6 +15,7 @@ from mavcg.apps.schedule_notation import ScheduleTextError, parse_schedule
 from mavcg.apps.service.periodic_keys import (
     AcceleratorStage,
     Milliseconds,
+    PartMilliseconds,
     Periodic,
     Priority,
     Stage,
@@ -59,6 +60,7 @@ class _Network:
     file: Annotated[str, Meta(min_length=1, description="a path")] | None = None
     program: Annotated[str, Meta(min_length=1, description="a path")] | None = None
     accelerator: Annotated[str, Meta(min_length=1, description="a name")] | None = None
+    parts_ms: tuple[PartMilliseconds, ...] = ()
     shapes: Mapping[str, _Shape] = field(default_factory=dict)
     throughput: Frames | None = None
     precision: str = "fp32"
@@ -214,6 +216,8 @@ def _network(document: Document, locations: _KeyLocations, number: int, entry: _
         raise fault("file", "missing", "name an .onnx, .tflite or .prototxt file, or give a program")
     if entry.accelerator is not None:
         raise fault("accelerator", "is there without a program", "give the program that it computes, or leave it out")
+    if entry.parts_ms:
+        raise fault("parts_ms", "is there without a program", "these are times of a program's parts; leave it out")
     file = locations.path.parent / entry.file
     if not os.path.isfile(file):  # a name that is too long is no file, too
         raise fault("file", f"{value_text(entry.file)} does not exist", "name an .onnx, .tflite or .prototxt file")

@@ -62,7 +62,8 @@ def run_plan(options: AppPlanOptions) -> None:
 
     The arena and the weights are those of the library that `mavcg app build` makes with the same options; `memory` in
     APP.toml limits their sum. The other figures are of schedules by the paper's model; throughput is modelled. Of
-    networks with periods, a bound of each response, and the names of those that may miss their deadlines.
+    networks with periods, a bound of each response, and the names of those that may miss their deadlines. Networks
+    with a program take parts_ms of app.toml on the processor, and have memory of their own, which is printed too.
 
     \b
     memory = "20 MB"                 # app.toml; and, if networks run at the same time:
@@ -85,9 +86,10 @@ def run_plan(options: AppPlanOptions) -> None:
     from mavcg.apps.plan import plan_application, plan_json
     from mavcg.apps.quantised_networks import quantised_files
     from mavcg.apps.search import GeneticLimits
-    from mavcg.apps.service.measured import built_tasks
-    from mavcg.apps.service.modelled import MARGIN, modelled_tasks
-    from mavcg.apps.service.program_entry import check_without_programs
+    from mavcg.apps.service.measured import CPU, built_tasks
+    from mavcg.apps.service.modelled import FASTEST, MARGIN, modelled_tasks
+    from mavcg.apps.service.program_file import given_times, programs_memory_json
+    from mavcg.apps.service.served_programs import program_tasks
     from mavcg.apps.service.service_report import service_json, show_service
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hardware.board import HOST
@@ -105,7 +107,9 @@ def run_plan(options: AppPlanOptions) -> None:
         if picture is not None:
             check_plot(picture, option)
     described = read_application_file(options.file, options.ignore_declared_shapes)
-    check_without_programs(described.programs, options.file)
+    on_cpu = CPU if options.measure else FASTEST
+    programs = program_tasks(described.programs, given_times(described.programs), 0, MARGIN, on_cpu)
+    program_rows = programs_memory_json(described.programs)
     if options.measure:
         check_measurable(described)
     request, _ = make_model_request(
@@ -135,9 +139,9 @@ def run_plan(options: AppPlanOptions) -> None:
             measured = measure_front(own, planned, request, progress)
             if described.periods:
                 tasks = built_tasks(own, request, MARGIN, progress)
-                service = service_json(tasks, "measured", MARGIN)
+                service = service_json((*tasks, *programs), "measured", MARGIN)
     if described.periods and service is None:
-        service = service_json(modelled_tasks(described, app, times), "modelled", MARGIN)
+        service = service_json((*modelled_tasks(described, app, times), *programs), "modelled", MARGIN)
     if options.plot is not None:
         from mavcg.apps.memory_map import draw_memory_map
 
@@ -151,12 +155,21 @@ def run_plan(options: AppPlanOptions) -> None:
     if options.as_json:
         rows = [measured_json(point, request.threads) for point in measured]
         document = plan_json(planned, library, refusal, rows)
+        if program_rows:
+            document["programs"] = program_rows
         if service is not None:
             document |= {"service": service, "meets_constraints": document["meets_constraints"] and service["holds"]}
         print_json(document)
         return
     _show_plan(planned, measured)
     _show_library(planned, library, refusal)
+    for row in program_rows:
+        on_device = row["features_bytes"] + row["parameters_bytes"] + row["code_bytes"]
+        console().print(
+            f"beside it, program {row['name']}: {on_device:,} bytes on accelerator {row['accelerator']}; its parts on "
+            f"the processor: arenas {row['parts_arena_bytes']:,} bytes, weights {row['parts_weights_bytes']:,} bytes",
+            soft_wrap=True,
+        )
     if service is not None:
         show_service(service, console())
 

@@ -56,7 +56,8 @@ def run_simulate(options: AppSimulateOptions) -> None:
 
     All networks are released together at first, and take their worst-case time, which is predicted: a layer is a
     section that is not preempted. With --measure they are those of the library. The report has the bound of each
-    network's response, and what was simulated.
+    network's response, and what was simulated. A network with a program takes the simulated times of its segments on
+    the accelerator, and parts_ms of app.toml on the processor.
 
     \b
     [[network]]                      # app.toml
@@ -72,7 +73,6 @@ def run_simulate(options: AppSimulateOptions) -> None:
     """
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.service.gantt import draw_gantt
-    from mavcg.apps.service.program_entry import check_without_programs
     from mavcg.apps.service.service_report import schedule_json, service_json, show_schedule, show_service
     from mavcg.apps.service.simulator import simulate as simulate_jobs
     from mavcg.drawing.svg_plots import check_plot
@@ -82,10 +82,10 @@ def run_simulate(options: AppSimulateOptions) -> None:
     if not 0 <= options.margin <= 1000:
         raise MavcgError(f"--margin {options.margin:g}: is not a percentage from 0 to 1000")
     described = read_application_file(options.file, options.ignore_declared_shapes)
-    check_without_programs(described.programs, options.file)
     if not described.periods:
         raise MavcgError(f"{options.file}: no network has a period; give each [[network]] period_ms")
-    releases = sum(options.seconds * 1e9 / own.period_ns for own in described.periods)
+    every = (*described.periods, *(own.periodic for own in described.programs))
+    releases = sum(options.seconds * 1e9 / own.period_ns for own in every)
     if not 0 < releases <= _MOST_JOBS:
         raise MavcgError(
             f"--seconds {options.seconds:g}: {releases:.0f} jobs are released in them; give a time from above 0 "
@@ -114,11 +114,16 @@ def run_simulate(options: AppSimulateOptions) -> None:
 
 
 def _tasks(options: AppSimulateOptions, described: "ApplicationFile") -> "tuple[PeriodicTask, ...]":
-    """Return the networks as tasks, with times predicted for the board or measured on this machine."""
+    """Return the networks as tasks, with times predicted for the board or measured on this machine.
+
+    Those of programs follow, with the times of their parts in app.toml.
+    """
     from mavcg.apps.models import read_application
     from mavcg.apps.quantised_networks import quantised_files
-    from mavcg.apps.service.measured import built_tasks
-    from mavcg.apps.service.modelled import modelled_tasks
+    from mavcg.apps.service.measured import CPU, built_tasks
+    from mavcg.apps.service.modelled import FASTEST, modelled_tasks
+    from mavcg.apps.service.program_file import given_times
+    from mavcg.apps.service.served_programs import program_tasks
     from mavcg.hardware.board import HOST
     from mavcg.model.estimating import board_of
     from mavcg.model.request import ModelOptions, make_model_request
@@ -128,13 +133,15 @@ def _tasks(options: AppSimulateOptions, described: "ApplicationFile") -> "tuple[
     if options.measure and options.board != HOST:
         raise MavcgError(f"--measure: runs on this machine, not on {options.board}; give --board host, or leave it out")
     board, workers = board_of(options.board), options.jobs or default_workers()
-    arch = parse_target(board.target).arch
+    arch, margin = parse_target(board.target).arch, options.margin / 100
+    cpu = CPU if options.measure else FASTEST
+    programs = program_tasks(described.programs, given_times(described.programs), 0, margin, cpu)
     with Progress() as progress, quantised_files(described, arch, progress) as converted:
         if options.measure:
             request, _ = make_model_request(options.file, None, ModelOptions(board=options.board, jobs=options.jobs))
-            return built_tasks(converted, request, options.margin / 100, progress)
+            return (*built_tasks(converted, request, margin, progress), *programs)
         app, times, _ = read_application(converted, board, workers, progress)
-        return modelled_tasks(converted, app, times, options.margin / 100)
+        return (*modelled_tasks(converted, app, times, margin), *programs)
 
 
 def _random_times(tasks: "Sequence[PeriodicTask]", seed: int) -> "tuple[dict[str, int], Durations]":

@@ -11,6 +11,7 @@ from mavcg.apps.service.periodic_task import PeriodicTask, TaskStage
 from mavcg.apps.throughput import NO_TIME, LayerTime
 from mavcg.errors import MavcgError
 
+FASTEST = "cluster 0"  # processor of networks in one partition
 MARGIN = 0.2  # added to times that were predicted or measured, as neither is a proven worst case
 
 

@@ -14,6 +14,9 @@ MOST_MS = 3_600_000
 Milliseconds = Annotated[
     float, Meta(ge=0.001, le=MOST_MS, description=f"a number of milliseconds, from 0.001 to {MOST_MS}")
 ]
+PartMilliseconds = Annotated[
+    float, Meta(ge=0, le=MOST_MS, description=f"a number of milliseconds, from 0 to {MOST_MS}")
+]
 MOST_PRIORITY = 1_000_000
 Priority = Annotated[
     int, Meta(ge=0, le=MOST_PRIORITY, description=f"a whole number from 0 to {MOST_PRIORITY}, the largest first")

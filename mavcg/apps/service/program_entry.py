@@ -13,7 +13,7 @@ from mavcg.files.decode import Document
 from mavcg.files.file_types import value_text
 from mavcg.objects.inspection import application_of, note_errors
 
-_KEYS = ("name", "program", "accelerator", "period_ms", "deadline_ms", "priority")
+_KEYS = ("name", "program", "accelerator", "period_ms", "deadline_ms", "priority", "parts_ms")
 MOST_SLOTS = 64  # jobs of a program that may be under way at a time; each has buffers of its own
 _ANY = "accelerator"  # name of the accelerator of programs that name none
 
@@ -23,13 +23,15 @@ class AcceleratedEntry:
     """A [[network]] of app.toml with a program in place of a file.
 
     program: file of `mavcg accel build`, with the libraries of its CPU parts beside it. accelerator: name; programs of
-    the same accelerator share it. periodic: its parts are never preempted.
+    the same accelerator share it. periodic: its parts are never preempted. parts_ns: worst-case times of its parts on
+    the processor, which plans and simulations need; () if they are not given.
     """
 
     name: str
     program: Path
     accelerator: str
     periodic: Periodic
+    parts_ns: tuple[int, ...] = ()
 
     @property
     def slots(self) -> int:
@@ -58,7 +60,8 @@ def program_entry(
         raise fault("program", f"{value_text(written.program)} does not exist", "make it by `mavcg accel build`")
     if periodic is None:
         raise fault("period_ms", "missing", "programs run as a service; give every network a period")
-    entry = AcceleratedEntry(written.name, program, written.accelerator or _ANY, periodic)
+    parts = tuple(round(ms * 1e6) for ms in written.parts_ms)
+    entry = AcceleratedEntry(written.name, program, written.accelerator or _ANY, periodic, parts)
     if entry.slots > MOST_SLOTS:
         raise fault(
             "deadline_ms",
@@ -66,15 +69,6 @@ def program_entry(
             f"give a longer period or a shorter deadline, so that at most {MOST_SLOTS} are",
         )
     return entry
-
-
-def check_without_programs(programs: Sequence[AcceleratedEntry], path: Path) -> None:
-    """Raise MavcgError for an application with programs, whose times no board's model predicts. path: of app.toml."""
-    if programs:
-        raise MavcgError(
-            f"{path}: network '{programs[0].name}': program: times of programs are measured, not predicted; build the "
-            "library by mavcg app build, and run mavcg app serve, which bounds the responses first"
-        )
 
 
 def programs_json(programs: Sequence[AcceleratedEntry], library: Path) -> list[dict[str, Any]]:

@@ -227,6 +227,8 @@ def test_a_network_with_a_program_is_beside_the_librarys(tmp_path: Path) -> None
         ("deadline_ms = 25", "preemptible = true", "line 11: network[1].preemptible: is there with a program"),
         ('file = "a.onnx"', 'accelerator = "npu"', "line 1: network[0].file: missing; name an .onnx"),
         ('file = "a.onnx"', 'file = "a.onnx"\naccelerator = "n"', "network[0].accelerator: is there without a program"),
+        ('file = "a.onnx"', 'file = "a.onnx"\nparts_ms = [1]', "network[0].parts_ms: is there without a program"),
+        ("deadline_ms = 25", "parts_ms = [1, -1]", "network[1].parts_ms[1]: -1 is not a number of milliseconds"),
         ('file = "a.onnx"', 'program = "b.elf"', "network: all have programs; add one with a file"),
         ("period_ms = 20\n", "", "network[0].period_ms: missing, and other networks have one"),
     ],

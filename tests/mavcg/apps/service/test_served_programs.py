@@ -17,10 +17,12 @@ from mavcg.accelerators.host.runtime import DeviceProgram
 from mavcg.accelerators.image.elf_file import read_elf, write_elf
 from mavcg.apps.service.periodic_keys import Periodic
 from mavcg.apps.service.program_entry import AcceleratedEntry
+from mavcg.apps.service.program_file import programs_memory_json
 from mavcg.apps.service.response_times import response_bounds
 from mavcg.apps.service.served_programs import PartTimes, beyond_parts, program_tasks
 from mavcg.cli.app import run
 from mavcg.errors import MavcgError
+from mavcg.objects.inspection import model_of
 from mavcg.runtime.accelerated import AcceleratedProgram
 from mavcg.runtime.application import LoadedApplication, load_application
 from mavcg.runtime.declared import ffi
@@ -150,6 +152,16 @@ def test_a_device_that_stops_ends_the_service_with_its_text(built: Path, applica
 
 
 @pytest.mark.long
+def test_a_programs_memory_has_the_libraries_of_its_parts(built: Path) -> None:
+    notes = [model_of(built / name) for name in read_elf(built / "p.elf").libraries]
+    assert len(notes) == 2
+    (row,) = programs_memory_json([AcceleratedEntry("p", built / "p.elf", "npu", Periodic(10, 20, 1, False))])
+
+    assert row["parts_arena_bytes"] == 2 * sum(note["arena_bytes"] for note in notes if note) > 0  # of two jobs
+    assert row["parts_weights_bytes"] == sum(note["weight_bytes"] for note in notes if note)
+
+
+@pytest.mark.long
 def test_a_program_in_c(built: Path, tmp_path: Path) -> None:
     """Stops, statuses and bad arguments."""
     write_host_sources(tmp_path)
@@ -187,9 +199,28 @@ def test_the_page_to_the_letter(tmp_path: Path, mavcg: Mavcg, monkeypatch: pytes
     assert set(document["service"]["utilisation"]) == {"cpu", "npu"}
     assert document["service"]["networks"][1]["processors"] == ["cpu", "npu", "cpu"]
     assert len(classifier["measured"]["worst_parts_ms"]) == 2 and len(classifier["measured"]["segments_ms"]) == 1
-    for verb in (("plan",), ("simulate",)):
-        ended = mavcg("app", *verb, "app.toml", "--board", "host")
-        assert ended.status == 2 and "times of programs are measured, not predicted" in " ".join(ended.stderr.split())
+    segment = classifier["measured"]["segments_ms"]
+    for verb in ("plan", "simulate"):
+        ended = mavcg("app", verb, "app.toml", "--board", "host")
+        assert ended.status == 2 and "'classifier': parts_ms: missing; give" in " ".join(ended.stderr.split())
+    given = json.dumps(classifier["measured"]["worst_parts_ms"])
+    Path("app.toml").write_text(f"{toml}\nparts_ms = {given}\n")
+    for verb, more in (("plan", ("--generations", "0")), ("simulate", ("--seconds", "2"))):
+        ended = mavcg("app", verb, "app.toml", "--board", "host", "--json", *more)
+        assert ended.status == 0, ended.stderr
+        made = json.loads(ended.stdout)
+        row = next(own for own in made["service"]["networks"] if own["name"] == "classifier")
+        assert row["processors"] == ["cluster 0", "npu", "cluster 0"]
+        worst = 1.2 * sum(classifier["measured"]["worst_parts_ms"]) + sum(segment)
+        assert row["worst_ms"] == pytest.approx(worst, rel=1e-3) and row["bound_ms"] >= row["worst_ms"]
+        if verb == "plan":
+            (own,) = made["programs"]
+            program = read_elf(Path("classifier.elf"))
+            assert own["segments_ms"] == segment and own["features_bytes"] == program.feature_bytes
+            assert own["parameters_bytes"] == len(program.parameters) and own["parts_arena_bytes"] == 0  # no CPU nodes
+        else:
+            jobs = next(own for own in made["simulated"] if own["name"] == "classifier")
+            assert jobs["kept"] == jobs["jobs"] == 2 and row["worst_ms"] <= jobs["worst_response_ms"] <= row["bound_ms"]
     ended = mavcg("app", "serve", "libapp.so")
     assert ended.status == 2 and "give --accelerator-host LIB.so" in " ".join(ended.stderr.split())
 
