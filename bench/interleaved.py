@@ -133,3 +133,20 @@ def round_medians(workers: Sequence[Worker], rounds: int, clock: str = "ms") -> 
             times = worker.ask(f"run {WARM} {MIN_RUNS} {SECONDS}")[clock]
             medians[worker.runtime].append(statistics.median(times))
     return medians
+
+
+def process_medians(model: Path, threads: int, processes: int, rounds: int) -> list[float]:
+    """Return the median of the rounds of each of several processes that run a library in turn, in ms.
+
+    Each has its own addresses, where the system randomises them. Raises: RuntimeError with the error of a process.
+    """
+    workers: list[Worker] = []
+    try:
+        for number in range(processes):
+            workers.append(start("mavcg", model, threads))
+            workers[-1].runtime = f"process {number}"
+        medians = round_medians(workers, rounds)
+    finally:
+        for worker in workers:
+            worker.end()
+    return [statistics.median(ms) for ms in medians.values()]

@@ -89,6 +89,7 @@ def limits(record: Record) -> str:
             row["network"],
             row["threads"],
             f"{row['median_ms']:.2f}",
+            _spread(row),
             f"{row['limit_ms']:.2f}",
             f"{row['over']:.2f}",
             f"{row['above']} of {row['layers']}",
@@ -111,10 +112,16 @@ def limits(record: Record) -> str:
     text = (
         "Measured: a run's median beside the sum of its layers' limits, the larger of arithmetic at the measured peak "
     )
-    text += f"and of bytes at the measured bandwidth; layers that are above {record['near']} of theirs."
-    head = ["network", "threads", "ms", "limit ms", "over", "layers above"]
-    tables = (table(head, whole), table([*head[:2], "layer", "by", *head[2:4], "bound by"], most))
+    text += f"and of bytes at the measured bandwidth; layers that are above {record['near']} of theirs. Spread: the "
+    text += "largest median of ten processes, each at its own addresses, over the smallest."
+    head = ["network", "threads", "ms", "spread", "limit ms", "over", "layers above"]
+    tables = (table(head, whole), table([*head[:2], "layer", "by", head[2], head[4], "bound by"], most))
     return "\n\n".join((text, tables[0], "The layers that lose most:", tables[1]))
+
+
+def _spread(row: Record) -> str:
+    """Return the spread of a network's processes; "none" in records of before it was measured."""
+    return f"{row['spread']:.3f}" if "spread" in row else "none"
 
 
 TABLES: Tables = {

@@ -27,8 +27,9 @@ MEASURED = {
 
 
 def test_a_row_has_the_layers_that_lose_most_time_and_not_those_furthest_above() -> None:
-    row = row_of("net", MEASURED)
+    row = row_of("net", MEASURED, [6.0, 6.15, 5.9])
 
+    assert row["spread"] == 1.042 and row["process_medians_ms"] == [6.0, 6.15, 5.9]
     assert (row["over"], row["layers"], row["above"]) == (2.0, 5, 3)
     assert [each["name"] for each in row["most"]] == ["worst", "second", "fast"]
     assert len(row["most"]) == MOST_LAYERS
@@ -36,8 +37,9 @@ def test_a_row_has_the_layers_that_lose_most_time_and_not_those_furthest_above()
 
 
 def test_tables_have_networks_and_their_layers() -> None:
-    text = limits({"near": 1.15, "rows": [row_of("net", MEASURED)]})
+    row = row_of("net", MEASURED, [6.0, 6.06])
+    text = limits({"near": 1.15, "rows": [row]})
 
-    assert "| net | 2 | 6.00 | 3.00 | 2.00 | 3 of 5 |" in text
+    assert "| net | 2 | 6.00 | 1.010 | 3.00 | 2.00 | 3 of 5 |" in text
     assert "| net | 2 | worst | winograd | 2.000 | 1.000 | memory |" in text
     assert "| net | 2 | second | conv2d | 1.500 | 1.000 | memory |" in text

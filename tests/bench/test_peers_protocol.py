@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bench.peers
-from bench.interleaved import Worker, read_answer, round_medians, start
+from bench.interleaved import Worker, process_medians, read_answer, round_medians, start
 from bench.peers import NETWORKS, difference, differences, model_name, outputs_of
 from bench.runners import Runner, onnxruntime_layers
 from bench.worker import seeded_inputs, serve, timed
@@ -76,6 +76,27 @@ def test_every_round_begins_with_another_one() -> None:
     assert Asked.log == ["ab", "abc", "abcd", "abc", "abcd", "ab", "abcd", "ab", "abc", "ab", "abc", "abcd"]
     assert medians == {"ab": [2.0] * 4, "abc": [3.0] * 4, "abcd": [4.0] * 4}
     assert round_medians([Asked("ab")], 1, "cpu_ms") == {"ab": [7.0]}
+
+
+def test_processes_of_one_library_take_turns_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    Asked.log, ended, most = [], list[str](), [3]
+
+    def started(runtime: str, model: Path, threads: int) -> Asked:
+        if not most[0]:
+            raise RuntimeError("no memory")
+        most[0] -= 1
+        return Asked(runtime, threads)
+
+    monkeypatch.setattr("bench.interleaved.start", started)
+    monkeypatch.setattr(Asked, "end", lambda self: ended.append(self.runtime))
+
+    assert process_medians(Path("lib.so"), 2, 3, 2) == [float(len("process 0"))] * 3
+    assert Asked.log == [f"process {n}" for n in (0, 1, 2, 1, 2, 0)]
+    assert ended == [f"process {n}" for n in range(3)]
+    most[0] = 2
+    with pytest.raises(RuntimeError, match="no memory"):
+        process_medians(Path("lib.so"), 2, 3, 2)
+    assert ended[3:] == ["process 0", "process 1"]  # none is left behind
 
 
 def test_one_thread_has_one_cpu_in_a_round_and_the_next_one_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
