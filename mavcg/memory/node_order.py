@@ -10,7 +10,7 @@ from mavcg.graph import Graph
 from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.memory.locations import Storage, lifetimes_of
 from mavcg.memory.order_problem import OrderProblem, peak_of
-from mavcg.memory.order_search import STATES, least_peak_order
+from mavcg.memory.order_search import STEPS, least_peak_order
 from mavcg.memory.storage import IN_PLACE, assign_storage
 
 PLACED_NODES = 2_000  # node limit of the search for offsets, for each of two orders
@@ -30,15 +30,15 @@ class NodeOrder:
     lower_bound: int
 
 
-def order_nodes(graph: Graph, states: int = STATES) -> NodeOrder:
+def order_nodes(graph: Graph, steps: int = STEPS) -> NodeOrder:
     """Return the graph with its nodes in an order whose arena is smaller; unchanged if none is least.
 
-    states: as for least_peak_order. Inputs and outputs lie in the caller's memory and do not count.
+    steps: as for least_peak_order. Inputs and outputs lie in the caller's memory and do not count.
     """
     storage = assign_storage(graph)
     groups = _groups(storage)
     problem = _contract(order_problem(storage), groups, storage)
-    least, given = least_peak_order(problem, states), peak_of(problem, range(len(problem.touched)))
+    least, given = least_peak_order(problem, steps), peak_of(problem, range(len(problem.touched)))
     if least.peak >= given:
         return NodeOrder(graph, given, given, min(least.lower_bound, given))
     # Copies that the storage added are not nodes of the graph; the new order's storage adds its own.

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from mavcg.memory.beam_search import beam_search
 from mavcg.memory.order_problem import OrderProblem, bits_of, peak_of
 
-STATES = 2_000  # most sets visited to decide one value of B: tenths of a second
+STEPS = 200_000  # costs of operators that a search looks up, whatever the values of B: about a second
+
+
+class _TooManyStepsError(Exception):
+    """A search has looked up as many costs as it may."""
 
 
 @dataclass(frozen=True)
@@ -30,39 +34,55 @@ class LeastPeakOrder:
         return self.peak == self.lower_bound
 
 
-def least_peak_order(problem: OrderProblem, states: int = STATES) -> LeastPeakOrder:
+def least_peak_order(problem: OrderProblem, steps: int = STEPS) -> LeastPeakOrder:
     """Return the order with the least live peak.
 
-    It is the best order found if a decision would visit more than `states` sets.
+    It is the best order found if the search would look up the costs of operators more than `steps` times.
     """
     given = tuple(range(len(problem.touched)))
     best, peak, bound = given, peak_of(problem, given), problem.least_peak
-    attempt = bound
+    attempt, costs = bound, _Costs(problem, steps)
     while bound < peak:
-        order, blocked = _order_within(problem, attempt, states)
-        if order is not None:
-            best, peak = order, peak_of(problem, order)
-        elif blocked is not None:
-            bound = min(blocked, peak)
-        else:
+        try:
+            order, blocked = _order_within(costs, attempt)
+        except _TooManyStepsError:
             beam = beam_search(problem)
             if peak_of(problem, beam) < peak:
                 best, peak = beam, peak_of(problem, beam)
             break
+        if order is None:
+            bound = min(blocked, peak)
+        else:
+            best, peak = order, peak_of(problem, order)
         attempt = (bound + peak) // 2
     return LeastPeakOrder(best, peak, bound)
 
 
-def _order_within(problem: OrderProblem, limit: int, states: int) -> tuple[tuple[int, ...] | None, int | None]:
-    """Return (an order whose peak is at most `limit`, None), or (None, the smallest peak that may still be possible).
+@dataclass
+class _Costs:
+    """The costs of a problem's operators, which can be looked up `left` times more."""
 
-    Returns (None, None) if it would visit more than `states` sets.
+    problem: OrderProblem
+    left: int
+
+    def step(self, executed: int, number: int) -> tuple[int, int]:
+        """Return what OrderProblem.step does. Raises: _TooManyStepsError."""
+        if not self.left:
+            raise _TooManyStepsError
+        self.left -= 1
+        return self.problem.step(executed, number)
+
+
+def _order_within(costs: _Costs, limit: int) -> tuple[tuple[int, ...] | None, int]:
+    """Return (an order whose peak is at most `limit`, limit), or (None, the smallest peak that may still be possible).
+
+    Raises: _TooManyStepsError.
     """
-    everything = (1 << len(problem.touched)) - 1
+    everything = (1 << len(costs.problem.touched)) - 1
     seen: set[int] = set()
     blocked: int | None = None
     # Sets to visit: the state before, the operator to run next, and the length of the path there.
-    stack: list[tuple[_Running, int | None, int]] = [(_Running(problem, limit), None, 0)]
+    stack: list[tuple[_Running, int | None, int]] = [(_Running(costs, limit), None, 0)]
     path: list[tuple[int, ...]] = []
     while stack:
         running, number, depth = stack.pop()
@@ -73,16 +93,14 @@ def _order_within(problem: OrderProblem, limit: int, states: int) -> tuple[tuple
         if running.done in seen:
             continue
         seen.add(running.done)
-        if len(seen) > states:
-            return None, None
         del path[depth:]
         path.append(tuple(running.ran))
         running.ran.clear()
         if running.done == everything:
-            return tuple(number for part in path for number in part), None
+            return tuple(number for part in path for number in part), limit
         moves = []
         for number in running.ready_numbers():
-            opened, change = problem.step(running.done, number)
+            opened, change = costs.step(running.done, number)
             if running.live + opened > limit:
                 blocked = running.live + opened if blocked is None else min(blocked, running.live + opened)
             else:
@@ -95,10 +113,10 @@ def _order_within(problem: OrderProblem, limit: int, states: int) -> tuple[tuple
 class _Running:
     """State of a search path. done, ready: masks. live: memory in use. ran: operators in order."""
 
-    def __init__(self, problem: OrderProblem, limit: int) -> None:
-        self.problem, self.limit = problem, limit
+    def __init__(self, costs: _Costs, limit: int) -> None:
+        self.costs, self.problem, self.limit = costs, costs.problem, limit
         self.done, self.live, self.ran = 0, 0, list[int]()
-        self.ready = sum(1 << number for number, needed in enumerate(problem.predecessors) if not needed)
+        self.ready = sum(1 << number for number, needed in enumerate(self.problem.predecessors) if not needed)
 
     def copy(self) -> "_Running":
         copied = _Running.__new__(_Running)
@@ -109,7 +127,7 @@ class _Running:
         return bits_of(self.ready)
 
     def run(self, number: int) -> None:
-        self.live += self.problem.step(self.done, number)[1]
+        self.live += self.costs.step(self.done, number)[1]
         self.done |= 1 << number
         self.ready ^= 1 << number
         self.ran.append(number)
@@ -138,7 +156,7 @@ class _Running:
         """
         done, live, chain = self.done, self.live, list[int]()
         while True:
-            opened, change = self.problem.step(done, number)
+            opened, change = self.costs.step(done, number)
             if live + opened > self.limit:
                 return []
             done, live = done | 1 << number, live + change

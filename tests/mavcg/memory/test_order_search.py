@@ -58,9 +58,9 @@ def test_no_order_is_better(problem: OrderProblem) -> None:
 
 @settings(max_examples=examples(30, 5))
 @given(problems())
-def test_without_states_a_beam_is_no_worse_than_the_given_order(problem: OrderProblem) -> None:
+def test_without_steps_a_beam_is_no_worse_than_the_given_order(problem: OrderProblem) -> None:
     """The bound stays true where the search ends early."""
-    ordered = least_peak_order(problem, states=1)
+    ordered = least_peak_order(problem, steps=1)
     assert ordered.peak <= peak_of(problem, range(len(problem.touched)))
     assert ordered.lower_bound <= least_peak_order(problem).peak <= ordered.peak
 
@@ -139,3 +139,37 @@ def test_the_work_of_the_beam_is_linear_in_the_number_of_operators(monkeypatch: 
         beam_search.beam_search(CountedProblem(plain.sizes, plain.touched, plain.before))
         counts.append(CountedProblem.steps)
     assert counts[2] - counts[1] <= 2.05 * (counts[1] - counts[0]), counts
+
+
+def sums_of_branches(branches: int) -> OrderProblem:
+    """Branches of three operators on slices of one input, which chains of sums take up from both ends."""
+    touched, before, sizes = [(0,)], [()], [10]  # type: list[tuple[int, ...]], list[tuple[int, ...]], list[int]
+    ends = list[int]()
+    for branch in range(branches):
+        for place, size in enumerate((5, 30 + branch % 7, 20)):
+            source = len(touched) - 1 if place else 0
+            before.append((source,))
+            touched.append((source, len(touched)))
+            sizes.append(size)
+        ends.append(len(touched) - 1)
+    for order in (ends, ends[::-1]):
+        last = order[0]
+        for end in order[1:]:
+            before.append((last, end))
+            touched.append((last, end, len(touched)))
+            sizes.append(20)
+            last = len(touched) - 1
+    return OrderProblem(tuple(sizes), tuple(touched), tuple(before))
+
+
+def test_the_exact_search_ends_after_its_steps() -> None:
+    """However many sets each value of the peak would take, and however many values there are."""
+    plain = sums_of_branches(40)
+    counted = CountedProblem(plain.sizes, plain.touched, plain.before)
+    CountedProblem.steps = 0
+    beam_search.beam_search(counted)
+    peaks = 4 * len(plain.touched)  # of the given order, the orders found and the beam's
+    most, CountedProblem.steps = CountedProblem.steps + 5_000 + peaks, 0
+    ordered = least_peak_order(counted, steps=5_000)
+    assert 5_000 < CountedProblem.steps <= most and not ordered.optimal
+    assert ordered.peak <= peak_of(plain, range(len(plain.touched)))
