@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.graph.ops.elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS
+from mavcg.graph.ops.elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS, PRODUCT_PAIRS
 from mavcg.kernels.builder import quantize
 from mavcg.kernels.builder.activation import supported_unary, unary
 from mavcg.kernels.builder.arithmetic import BINARY, convert, flags, is_float, remainder, round_to, widen_half
@@ -55,6 +55,7 @@ _CHEAP = (
     "cast",
     "bitcast",
     "prelu",
+    *PRODUCT_PAIRS,
     *COMPARISONS,
 )
 
@@ -86,6 +87,8 @@ class ElementwiseSpec(NestKernel):
 
     @property
     def work(self) -> int:
+        if self.op in PRODUCT_PAIRS:  # three operations, of twice the operands of one
+            return self.nest.elements * 4
         return self.nest.elements * (1 if self.cheap else 8)
 
 
@@ -96,6 +99,16 @@ Compute = Callable[[ir.IRBuilder, Sequence[float], Sequence[str], Values], ir.Va
 def _prelu(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
     x, slope = values
     return b.select(b.fcmp_ordered("<", x, number(x, 0.0)), b.fmul(slope, x), x)
+
+
+def _product_pair(op: str) -> Compute:
+    """Return the computation of two products and their sum or difference, each of which is rounded."""
+
+    def emit(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
+        first, second = b.fmul(*values[:2]), b.fmul(*values[2:])
+        return b.fadd(first, second) if op == "add_products" else b.fsub(first, second)
+
+    return emit
 
 
 def _compute_unary(op: str) -> Compute:
@@ -128,6 +141,7 @@ def _fixed_pow(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], va
 COMPUTE: Mapping[str, Compute] = {
     **{op: _compute_unary(op) for op in ACTIVATIONS},
     **{op: _compute_binary(op) for op in BINARY},
+    **{op: _product_pair(op) for op in PRODUCT_PAIRS},
     "not": lambda b, args, dtypes, values: b.xor(values[0], number(values[0], 1)),
     "mod": _through_f32(_mod),
     "pow": _through_f32(_compute_binary("pow")),
@@ -287,10 +301,10 @@ def _lower_eight_bit(node: Node, graph: Graph, views: Mapping[str, View], packin
 
 LOWER = {
     **dict.fromkeys(ACTIVATIONS, _lower_unary),
-    **dict.fromkeys(("not", "mod", "prelu", "where", "cast", "bitcast", *BINARY), _lower_plain),
+    **dict.fromkeys(("not", "mod", "prelu", "where", "cast", "bitcast", *PRODUCT_PAIRS, *BINARY), _lower_plain),
     "pow": _lower_pow,
     **dict.fromkeys(("quantize", "dequantize"), _lower_quantization),
     **dict.fromkeys(_EIGHT_BIT_ARGS, _lower_eight_bit),
 }
 EMIT = {ElementwiseSpec: emit_elementwise}
-HALF = dict.fromkeys((*ACTIVATIONS, *ARITHMETIC, *COMPARISONS, "prelu", "where"), ())
+HALF = dict.fromkeys((*ACTIVATIONS, *ARITHMETIC, *COMPARISONS, *PRODUCT_PAIRS, "prelu", "where"), ())

@@ -42,6 +42,7 @@ _PARAMETRIC: Mapping[str, Mapping[str, Attr]] = {
 ARITHMETIC = ("add", "sub", "mul", "div", "pow", "max", "min", "mod")
 COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 LOGICAL = ("and", "or", "xor")
+PRODUCT_PAIRS = ("add_products", "sub_products")  # a * b + c * d, a * b - c * d
 
 
 def _unary(name: str, dtypes: Sequence[str], attrs: Mapping[str, Attr] = MappingProxyType({})) -> Operator:
@@ -94,6 +95,12 @@ def _binary(name: str) -> Operator:
     return Operator(name, ("a", "b"), infer, {"fmod": Attr("bool", False)} if name == "mod" else {})
 
 
+def _product_pair(case: TypedNode) -> tuple[TensorType, ...]:
+    factors = [case.type(name, FLOATS) for name in "abcd"]
+    case.same_dtype(*"abcd")
+    return (TensorType(factors[0].dtype, case.broadcast(*(factor.shape for factor in factors))),)
+
+
 def _where(case: TypedNode) -> tuple[TensorType, ...]:
     condition, a, b = case.type("condition", ("bool",)), case.type("a"), case.type("b")
     case.same_dtype("a", "b")
@@ -119,6 +126,7 @@ OPS = (
     *UNARY,
     *(_binary(name) for name in (*ARITHMETIC, *COMPARISONS, *LOGICAL)),
     Operator("prelu", ("x", "slope"), _prelu, {}),
+    *(Operator(name, tuple("abcd"), _product_pair, {}) for name in PRODUCT_PAIRS),
     Operator("where", ("condition", "a", "b"), _where, {}),
     Operator("cast", ("x",), _cast, {"to": Attr("str", choices=tuple(DTYPES))}),
     Operator("bitcast", ("x",), _bitcast, {"to": Attr("str", choices=tuple(BIT_TYPES))}),

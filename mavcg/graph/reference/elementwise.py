@@ -160,6 +160,8 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "not": lambda node, inputs: np.logical_not(inputs[0]),
     "mod": _mod,
     "prelu": _prelu,
+    "add_products": lambda node, inputs: np.asarray(inputs[0] * inputs[1] + inputs[2] * inputs[3]),
+    "sub_products": lambda node, inputs: np.asarray(inputs[0] * inputs[1] - inputs[2] * inputs[3]),
     "where": lambda node, inputs: np.where(*inputs),
     "cast": _cast,
     "bitcast": lambda node, inputs: (

@@ -82,8 +82,8 @@ def rotate(call: OnnxCall, x: Value, cos: Value, sin: Value, interleaved: bool) 
     else:
         first, second = cut(call, x, {last: (0, half, 1)}), cut(call, x, {last: (half, 2 * half, 1)})
     turned = [
-        call.add("sub", call.add("mul", first, cos), call.add("mul", second, sin)),
-        call.add("add", call.add("mul", second, cos), call.add("mul", first, sin)),
+        call.add("sub_products", first, cos, second, sin),
+        call.add("add_products", second, cos, first, sin),
     ]
     if interleaved:
         columns = [call.reshape(part, (*part.shape, 1)) for part in turned]

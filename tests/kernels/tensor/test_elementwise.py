@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
-from mavcg.graph.ops.elementwise import ACTIVATIONS
+from mavcg.graph.ops.elementwise import ACTIVATIONS, PRODUCT_PAIRS
 from mavcg.specs.kernel import View
 from tests.kernels.onnxruntime_node import by_onnxruntime
 
@@ -246,6 +246,25 @@ def test_prelu(assert_node: AssertNode) -> None:
     x = numbers("f32", (2, 3, 4, 24))
     assert_node("prelu", (x, numbers("f32", (24,), 1)), rtol=1e-7)
     assert_node("prelu", (x, numbers("f32", (1,), 1)), rtol=1e-7)
+
+
+@pytest.mark.parametrize("op", PRODUCT_PAIRS)
+@pytest.mark.parametrize(("rows", "columns"), [(2, 64), (3, 37), (1, 1)])
+def test_pairs_of_products_have_the_bits_of_three_operators(
+    assert_node: AssertNode, op: str, rows: int, columns: int
+) -> None:
+    """Rotated halves of heads [tokens, heads, half], by angles [tokens, 1, half]: nothing is contracted."""
+    first, second = (numbers("f32", (rows, 3, columns), seed) for seed in (0, 1))
+    cos, sin = (numbers("f32", (rows, 1, columns), seed) for seed in (2, 3))
+    made, *_ = assert_node(op, (first, cos, second, sin), rtol=1e-6, atol=1e-5)
+    expected = first * cos + second * sin if op == "add_products" else first * cos - second * sin
+    assert made.tobytes() == expected.tobytes()
+
+
+def test_pairs_of_products_of_other_types(assert_node: AssertNode) -> None:
+    for op in PRODUCT_PAIRS:
+        assert_node(op, [numbers("f64", (5, 19), seed) for seed in range(4)], rtol=1e-12, atol=1e-12)
+        assert_node(op, [numbers("f16", (5, 19), seed) for seed in range(4)], rtol=2e-3, atol=5e-2)
 
 
 CASTS = [
