@@ -144,6 +144,22 @@ def own_errors_words(precision: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {figure} (is {types[name]})" for name, figure in zip(worst, figures, strict=True))
 
 
-def set_precision(plan: Plan, precision: str) -> Plan:
-    """Return the plan with its optimised graph in f32, f16 or bf16."""
-    return plan if precision == F32 else replace(plan, graph=half_graph(plan.graph, dtype=precision))
+def set_precision(plan: Plan, precision: str, single: Set[str] = frozenset()) -> Plan:
+    """Return the plan with its optimised graph in f32, f16 or bf16. single: outputs of nodes that stay f32."""
+    return plan if precision == F32 else replace(plan, graph=half_graph(plan.graph, single, precision))
+
+
+def products_of_lengths(graphs: Sequence[Graph], precision: str) -> Set[str]:
+    """Return outputs of products that stay f32 in f16: of two computed matrices whose sizes differ between graphs.
+
+    graphs: optimised, of several lengths of one model, with equal names. Sums of f16 are cut into blocks by the number
+    of their terms, so that no kernel of f16 reads these sizes in a run.
+    """
+    most = graphs[0]
+    found = [node for node in most.nodes if node.op == "matmul"] if precision == F16 else []
+    products = [node for node in found if not any(name in most.constants for name in node.inputs[:2])]
+
+    def sizes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
+        return [graph.types[name].shape[-2:] for name in (*node.inputs[:2], node.output)]
+
+    return {node.output for node in products if any(sizes(graph, node) != sizes(most, node) for graph in graphs[1:])}

@@ -31,7 +31,16 @@ from mavcg.model.calibration import calibration_sets
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
-from mavcg.model.precision import AUTO_PRECISION, BF16, F16, F32, optimised_graph, own_errors_json, set_precision
+from mavcg.model.precision import (
+    AUTO_PRECISION,
+    BF16,
+    F16,
+    F32,
+    optimised_graph,
+    own_errors_json,
+    products_of_lengths,
+    set_precision,
+)
 from mavcg.model.precision_choice import HalfChoice, choose_half_layers
 from mavcg.model.precision_error import MeasuredError, error_json, exact_runs
 from mavcg.model.precision_selection import fastest_single, precision_times
@@ -125,8 +134,9 @@ def lower_for_lengths(plan: Plan, context: PlanContext) -> Plan:
     assert plan.lengths is not None
     # Attention between tokens has no other kernel, so a model that quantizes at run time has its roundings, too.
     graphs = [fuse_attention(graph, dynamic=True) for graph in plan.lengths.graphs]
-    optimised = (optimise_graph(replace(plan, graph=graph), context) for graph in graphs)
-    most, *others = (set_precision(each, context.precision).graph for each in optimised)
+    optimised = [optimise_graph(replace(plan, graph=graph), context) for graph in graphs]
+    single = products_of_lengths([each.graph for each in optimised], context.precision)
+    most, *others = (set_precision(each, context.precision, single).graph for each in optimised)
     most = order_nodes(most).graph
     packing = packing_for(context.board.target, context.board.machines.values())
     lowered = lower_any_length([most, *others], plan.lengths, packing)

@@ -84,8 +84,8 @@ def test_channels_mixed_by_computed_weights(tmp_path: Path) -> None:
     assert_right(tmp_path / "m.onnx", made, {"x": (2, 4, None), "w": (2, 4, 4)})
 
 
-def test_f16_is_refused(tmp_path: Path) -> None:
-    """Its terms are added in blocks that follow from their number."""
+def test_kernels_of_f16_take_no_length(tmp_path: Path) -> None:
+    """Their terms are added in blocks that follow from their number: a build computes such products in f32."""
     path = written(tmp_path / "m.onnx", [*GRAM, node("Relu", ["g"], ["y"])], {"x": (1, None, CHANNELS)})
 
     def halves(graph: Graph) -> Graph:
