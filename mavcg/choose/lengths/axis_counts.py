@@ -57,6 +57,32 @@ def distances(graph: Graph) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def has_strides(most: Graph, other: Graph) -> bool:
+    """Return True if strides may divide the length in which graphs of a model differ: that of images, not of a batch.
+
+    other: of another length of one dimension. Graphs whose nodes differ, too, may have such a stride.
+    """
+    if [node.op for node in most.nodes] != [node.op for node in other.nodes]:
+        return True
+    for a, b in zip(most.nodes, other.nodes, strict=True):
+        for axis in _strided_axes(a, most.types):
+            lengths = [graph.types[node.inputs[0]].shape[axis : axis + 1] for graph, node in ((most, a), (other, b))]
+            if lengths[0] != lengths[1]:
+                return True
+    return False
+
+
+def _strided_axes(node: Node, types: Mapping[str, TensorType]) -> list[int]:
+    """Return the axes of a node's first input along which it makes fewer indices."""
+    if node.op in (*CONVOLUTIONS, *POOLS):
+        return [axis for axis, stride in enumerate(node.attr("stride"), 1) if stride > 1]
+    if node.op == "slice":
+        return [axis for axis, step in enumerate(node.attr("steps")) if step > 1]
+    if node.op == "resample" and not has_rule(node) and _resampled_by(node, types).denominator > 1:
+        return [node.attr("axis")]
+    return []
+
+
 def axis_counts(
     graph: Graph,
     samples: Sequence[ShapeSample],

@@ -8,7 +8,7 @@ become operators excepted (length_numbers.py).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.choose.lengths.axis_counts import axis_counts, distances, windows_by_origin
+from mavcg.choose.lengths.axis_counts import axis_counts, distances, has_strides, windows_by_origin
 from mavcg.choose.lengths.kept_slices import with_kept_slices
 from mavcg.choose.lengths.length_numbers import length_input, with_length_inputs
 from mavcg.choose.lengths.resample_tables import Resized, resized_axes
@@ -69,12 +69,14 @@ def sampled_graphs(file: ReadGraph, dimensions: Sequence[Dimension]) -> SampledG
     longest = kernel_samples(dimensions)[0]
     most = read(longest)
     distances_down = distances(most)
-    samples = kernel_samples(dimensions, distances_down[-1])
+    alone = {each.name: {**longest, each.name: kernel_samples([each])[1][each.name]} for each in dimensions}
+    plain = [name for name, at in alone.items() if distances_down[-1] > 1 and not has_strides(most, read(at))]
+    samples = kernel_samples(dimensions, distances_down[-1], plain)
     graphs = [most, *(read(sample) for sample in samples[1:])]
     comparison = GraphComparison(most, dimensions, _trips(graphs, samples, dimensions))
     seen = [sample_of(most, longest)]
     seen += [comparison.check(graph, sample) for graph, sample in zip(graphs[1:], samples[1:], strict=True)]
-    for sample in further_samples(dimensions, distances_down):
+    for sample in further_samples(dimensions, distances_down, plain):
         if sample not in samples:
             seen.append(comparison.check(read(sample), sample))
     axes = axis_counts(most, seen, _input_axes(graphs, samples, dimensions), comparison.refusal, dimensions)

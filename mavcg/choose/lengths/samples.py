@@ -1,6 +1,6 @@
 """The lengths of bounded dimensions for which a model is read, and counts found from numbers that were seen there."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
@@ -31,15 +31,18 @@ def sample_of(graph: Graph, lengths: Mapping[str, int]) -> ShapeSample:
     return ShapeSample(lengths, graph.types, {node.outputs[0]: node for node in graph.nodes})
 
 
-def kernel_samples(dimensions: Sequence[Dimension], period: int = 1) -> tuple[Lengths, ...]:
+def kernel_samples(
+    dimensions: Sequence[Dimension], period: int = 1, plain: Collection[str] = ()
+) -> tuple[Lengths, ...]:
     """Return the lengths whose kernels are compared: the longest, each dimension changed alone, and all of them.
 
-    period: a multiple of all strides (axis_counts.distances), by which lengths differ. They are at least 2, as a length
-    of 1 is a special case in many operators, and every tensor has another length there; they exceed the bounds if these
-    are 1 and 2, or if strides leave few rows.
+    period: a multiple of all strides (axis_counts.distances), by which lengths differ. plain: dimensions without
+    strides, which differ by 1. Lengths are at least 2, as 1 is a special case in many operators, and every tensor has
+    another length there; they exceed the bounds if these are 1 and 2, or if strides leave few rows.
     """
     most = {dimension.name: dimension.most for dimension in dimensions}
-    first = {dimension.name: _first_sample(dimension, _in_steps(dimension, period)) for dimension in dimensions}
+    periods = {each.name: 1 if each.name in plain else _in_steps(each, period) for each in dimensions}
+    first = {dimension.name: _first_sample(dimension, periods[dimension.name]) for dimension in dimensions}
     alone = [{**most, name: first[name]} for name in most]
     return (most, *alone, *([first] if len(dimensions) > 1 else []))
 
@@ -55,13 +58,17 @@ def _first_sample(dimension: Dimension, period: int) -> int:
     return most + period if few else most - period
 
 
-def further_samples(dimensions: Sequence[Dimension], distances_down: Sequence[int]) -> list[Lengths]:
+def further_samples(
+    dimensions: Sequence[Dimension], distances_down: Sequence[int], plain: Collection[str] = ()
+) -> list[Lengths]:
     """Return lengths whose graphs are compared besides: of all dimensions together, and the shortest of each alone.
 
-    distances_down: from the longest length to those that have to be among them (axis_counts.distances).
+    distances_down: from the longest length to those that have to be among them (axis_counts.distances). plain:
+    dimensions without strides.
     """
     most = {dimension.name: dimension.most for dimension in dimensions}
-    others = {dimension.name: _further_lengths(dimension, distances_down) for dimension in dimensions}
+    down = {each.name: (1,) if each.name in plain else distances_down for each in dimensions}
+    others = {dimension.name: _further_lengths(dimension, down[dimension.name]) for dimension in dimensions}
     count = max(map(len, others.values()))
     together: list[Lengths] = [
         {name: each[i] if i < len(each) else most[name] for name, each in others.items()} for i in range(count)

@@ -18,7 +18,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from tests.mavcg.choose.lengths.bounded_models import Images  # noqa: E402
-from tests.mavcg.choose.lengths.bounded_run import assert_images, assert_right  # noqa: E402
+from tests.mavcg.choose.lengths.bounded_run import assert_images, assert_right, lowered_for_lengths  # noqa: E402
 from tests.mavcg.choose.lengths.bounded_windows import images  # noqa: E402
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
@@ -35,6 +35,16 @@ def test_convolutions_over_time(tmp_path: Path, mode: str, kernel: int, stride: 
     net.conv(5, 3, strides=[2], auto_pad=mode)
     lengths = (1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 39, 40)
     assert_right(net.save(tmp_path / "m.onnx"), net.shape, Dimension("N", 1, 40), lengths, (2, 5, 37, 40))
+
+
+def test_samples_of_a_batch_are_small(tmp_path: Path) -> None:
+    """Six halvings make sides differ by 64. A batch that did, too, would have an input of more than 2 GiB."""
+    net = Images("batch", 96, "height", "width")
+    for _ in range(6):
+        net.conv(4, 3, 3, strides=[2, 2], auto_pad="SAME_UPPER")
+    dimensions = [Dimension("batch", 1, 3), Dimension("height", 9, 300), Dimension("width", 9, 301)]
+    lowered = lowered_for_lengths(net.save(tmp_path / "m.onnx"), {"x": net.shape}, dimensions)
+    assert lowered.graph.types["x"].shape == (3, 96, 300, 301) and len(lowered.steps) >= 6
 
 
 def mobile(net: Images, mode: str) -> None:

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from mavcg.choose.lengths.axis_counts import distances
+from mavcg.choose.lengths.axis_counts import distances, has_strides
 from mavcg.choose.lengths.samples import fit_count, further_samples, kernel_samples, lengths_text, remedy_text
 from mavcg.graph import Graph
 from mavcg.graph.counts import Count, Dimension, Length, product_of, quotient_of, sum_of, value_at
@@ -49,6 +49,16 @@ def test_every_remainder_comes_again_after_strides_that_differ_by_axis() -> None
     *_, period = every = distances(Graph.parse(STRIDES))
     assert period % 12 == 0
     assert {1, 2, 3, 4, 6, 8, 12} <= set(every)
+
+
+def test_a_batch_of_images_with_strides_differs_by_one() -> None:
+    """A batch that differed by the strides' period, too, would make the samples' tensors too large to be read."""
+    graph, batch = Graph.parse(STRIDES), Graph.parse(STRIDES.replace("f32[1,", "f32[2,"))
+    taller, wider = (Graph.parse(STRIDES.replace("60,60", each)) for each in ("61,60", "60,61"))
+    assert not has_strides(graph, batch) and has_strides(graph, taller) and has_strides(graph, wider)
+    dimensions = (Dimension("batch", 1, 3), Dimension("height", 9, 50))
+    assert kernel_samples(dimensions, 36, ["batch"])[-1] == {"batch": 2, "height": 86}
+    assert {sample["batch"] for sample in further_samples(dimensions, (1, 2, 36), ["batch"])} == {1, 2, 3}
 
 
 def test_the_remedy_for_few_lengths_is_more_of_them() -> None:
