@@ -121,11 +121,18 @@ def tensor_lists(program: Program) -> str:
     """Return the lines of a comment that lists inputs, outputs, and, where there are any, states and dimensions."""
     title = "States, which stay in a context between runs"
     states = _list(title, program.states, program.dimensions) if program.states else ""
-    bounded = "".join(
-        f" * {comment(each.name)} is {bounds_words(*each.bounds)}, in each run anew.\n" for each in program.dimensions
-    )
+    bounded = "".join(_dimension_line(each, program) for each in program.dimensions)
     lists = _list("Inputs", program.inputs, program.dimensions) + _list("Outputs", program.outputs, program.dimensions)
     return lists + states + (f" *\n{bounded}" if bounded else "")
+
+
+def _dimension_line(dimension: Dimension, program: Program) -> str:
+    """Return the line of a comment on a dimension: its bounds, and who tells its length."""
+    grown = program.grown_lengths.get(dimension.name)
+    bounds = f"{comment(dimension.name)} is {bounds_words(*dimension.bounds)}"
+    if grown is None:
+        return f" * {bounds}, in each run anew.\n"
+    return f" * {bounds}: kept by the context, {text_of(grown, comment)} after a run.\n"
 
 
 def _list(title: str, tensors: Sequence[ProgramTensor | ProgramState], dimensions: Sequence[Dimension] = ()) -> str:

@@ -7,6 +7,7 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.counts import Dimension, Length, product_of, sum_of
+from mavcg.runtime.model_header import tensor_lists
 from mavcg.runtime.program_check import check_program
 from mavcg.specs.model_program import (
     READ_COPY,
@@ -80,3 +81,8 @@ def test_a_next_length_below_the_least_one_is_refused() -> None:
     longer = replace(PROGRAM, dimensions=(Dimension("rows", 1, 3), Dimension("past", 2, 4)), states=(cache,))
     with pytest.raises(MavcgError, match="the length of past becomes rows, which may be less than its least one, 2"):
         check_program(longer)
+
+
+def test_the_header_says_whose_length_it_is() -> None:
+    told = " * rows is 1 to 3, in each run anew.\n * past is 1 to 4: kept by the context, past + rows after a run.\n"
+    assert tensor_lists(PROGRAM).endswith(told)
