@@ -2,8 +2,8 @@
 
 A small operation between two of the CPU costs a job and two transfers. The decision weighs modelled times: each
 operation by itself on the accelerator; on the CPU its operations and the DDR traffic of its f32 tensors; for each
-tensor that changes sides its int8 traffic, written and read; for each segment the call. A target without the CPU's
-figures leaves every operation to the accelerator.
+tensor that changes sides its int8 traffic, written and read; for each segment the call. Traffic moves at the rate of a
+core's port. A target without the CPU's figures leaves every operation to the accelerator.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,7 +86,7 @@ class _Costs:
         assert self.target.host_gops is not None
         elements = prod(node.shape) + sum(prod(nodes[name].shape) for name in node.inputs)
         computed = operations(graph, node) / (self.target.host_gops * 1000) * self.target.frequency_mhz
-        return computed + _F32_BYTES * elements / self.target.ddr_bytes_per_cycle
+        return computed + _F32_BYTES * elements / self.target.port_bytes_per_cycle
 
     def cycles(self, graph: XGraph) -> float:
         """Return the cycles of a run: of all nodes, where they are, and of the hand-over."""
@@ -94,7 +94,7 @@ class _Costs:
         moved = hand_over(graph, division)
         ours = sum(self.ours[name] for name in division.accelerator)
         cpu = sum(self.cpu[name] for part in division.cpu for name in part)
-        transfers = _SIDES * moved.moved_bytes / self.target.ddr_bytes_per_cycle
+        transfers = _SIDES * moved.moved_bytes / self.target.port_bytes_per_cycle
         return ours + cpu + transfers + moved.calls * self.call_cycles
 
 

@@ -68,8 +68,9 @@ class IsaTarget:
     "accelerator". host_gops: 10^9 operations of f32 convolutions per second on the CPU. host_call_us: time from the
     submission of a job to its start and from its end to the host's return, in microseconds; both None if unknown.
     sources: source of each figure. isa: instruction set, one of ISAS; of "vta", output_bytes are the accumulators'.
-    ddr_burst_bytes: bytes of a burst of the DDR memory; a contiguous run takes whole bursts. port_gb_per_s: what one
-    core's ports move at most, by the requests that they keep outstanding; None for no limit but the memory's.
+    ddr_burst_bytes: bytes of a burst of the DDR memory; a contiguous run takes whole bursts. port_gb_per_s: what each
+    port of a core, for loads, saves and code, moves at most, by the requests that it keeps outstanding; None for no
+    limit but the memory's.
     """
 
     name: str
@@ -113,9 +114,19 @@ class IsaTarget:
 
     @property
     def ddr_bytes_per_cycle(self) -> float:
-        """Return the bandwidth that one of `batch` cores has, in bytes per cycle: its share, or what its ports move."""
-        share = self.ddr_gb_per_s / self.batch
-        return min(share, self.port_gb_per_s or share) * 1000 / self.frequency_mhz
+        """Return the share of the memory's bandwidth that one of `batch` cores has, in bytes per cycle."""
+        return self.ddr_gb_per_s / self.batch * 1000 / self.frequency_mhz
+
+    @property
+    def port_bytes_per_cycle(self) -> float:
+        """Return what one port of a core moves at most, in bytes per cycle: its limit, or all of the core's share."""
+        limit = self.port_gb_per_s
+        share = self.ddr_bytes_per_cycle
+        return share if limit is None else min(share, limit * 1000 / self.frequency_mhz)
+
+    def transfer_cycles(self, loaded: float, saved: float) -> float:
+        """Return the cycles in which a core moves bytes: loads and saves share the memory, each through its port."""
+        return max((loaded + saved) / self.ddr_bytes_per_cycle, max(loaded, saved) / self.port_bytes_per_cycle)
 
     @property
     def on_chip_bytes(self) -> int:

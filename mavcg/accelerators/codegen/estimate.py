@@ -223,22 +223,22 @@ def estimate(
     reloads = 1 if division.resident or outside else number
     rounds = division.first if outside else 1
     conv = pool = misc = 0.0
-    moved, transfers = division.weights * reloads, division.ranges * reloads
+    loads, saves, transfers = division.weights * reloads, 0, division.ranges * reloads
     for tile_pass in tiles.passes:
-        saved = sum(pixels * division.saved[name] for name, pixels in tile_pass.pixels.items())
-        moved += tile_pass.count * (tile_pass.loaded * rounds + saved)
+        loads += tile_pass.count * tile_pass.loaded * rounds
+        saves += tile_pass.count * sum(pixels * division.saved[name] for name, pixels in tile_pass.pixels.items())
         transfers += tile_pass.count * (rounds + len(tile_pass.pixels) * division.longest)
         for name, steps in tile_pass.steps:
             factor, startup = division.conv[name]
             conv += (steps * factor + startup) * tile_pass.count
         pool, misc = pool + tile_pass.pool * tile_pass.count, misc + tile_pass.misc * tile_pass.count
-    ddr = moved / target.ddr_bytes_per_cycle + transfers * _PER_TRANSFER
+    ddr = target.transfer_cycles(loads, saves) + transfers * _PER_TRANSFER
     # Loads of the first tile and saves of the last tile overlap with nothing.
-    edge = (tiles.passes[0].loaded + division.weights / max(1, division.first)) / target.ddr_bytes_per_cycle
+    edge = (tiles.passes[0].loaded + division.weights / max(1, division.first)) / target.port_bytes_per_cycle
     edge += 2 * target.ddr_latency_cycles
     overlaps = pinned + tiles.loaded_words + slices <= path.feature_words
     cycles = edge + (max(conv, pool, misc, ddr) if overlaps else conv + ddr + max(pool, misc))
-    return GroupEstimate(cycles, moved, overlaps)
+    return GroupEstimate(cycles, loads + saves, overlaps)
 
 
 def _groups(node: XNode, in_ch: int) -> int:

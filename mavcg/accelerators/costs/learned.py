@@ -147,7 +147,7 @@ class LearnedGroupCosts:
         if tile_and_work is None or tile_and_work[1].cycles(self.target) <= 0:
             return None
         tile, work = tile_and_work
-        rate, cycles = self.target.ddr_bytes_per_cycle, work.cycles(self.target)
+        rate, cycles = self.target.port_bytes_per_cycle, work.cycles(self.target)
         shares = [
             value / cycles
             for value in (

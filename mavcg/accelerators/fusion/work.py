@@ -47,14 +47,13 @@ class GroupWork:
 
     def cycles(self, target: IsaTarget) -> float:
         """Return the time in cycles of the accelerator."""
-        rate = target.ddr_bytes_per_cycle
-        busiest = max(self.conv_cycles, self.pool_cycles, self.misc_cycles, self.ddr_bytes / rate)
-        if self.ddr_bytes == 0:
-            return float(busiest)
-        exposed = max(self.first_bytes + self.last_bytes, 0) / rate + 2 * target.ddr_latency_cycles
-        # If transfers take longest, the exposed transfers are already included in them.
-        transfers = self.ddr_bytes / rate + 2 * target.ddr_latency_cycles
         compute = max(self.conv_cycles, self.pool_cycles, self.misc_cycles)
+        if self.ddr_bytes == 0:
+            return float(compute)
+        latency = 2 * target.ddr_latency_cycles
+        exposed = (self.first_bytes + self.last_bytes) / target.port_bytes_per_cycle + latency
+        # If transfers take longest, the exposed transfers are already included in them.
+        transfers = target.transfer_cycles(self.load_bytes, self.save_bytes) + latency
         return float(max(compute + exposed, transfers))
 
 

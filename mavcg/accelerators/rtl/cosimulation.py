@@ -99,6 +99,7 @@ def _run(job: AccelProgram, rtl: RtlFolder, features: Any, most_cycles: int) -> 
             "parameter_bytes": len(job.parameters),
             "feature_bytes": len(features),
             "rate": max(1, round(job.target.ddr_bytes_per_cycle * SCALE)),
+            "port_rate": max(1, round(job.target.port_bytes_per_cycle * SCALE)),
             "latency": job.target.ddr_latency_cycles,
             "most_cycles": most_cycles,
             "burst_bytes": job.target.ddr_burst_bytes,

@@ -62,7 +62,7 @@ def rtl_sizes(target: IsaTarget) -> RtlSizes:
     if path.banks & (path.banks - 1):
         raise _refusal(target, f"banks = {target.banks}", "the hardware needs a power of two")
     port = 1
-    while port < min(BEAT_BYTES, target.ddr_bytes_per_cycle):
+    while port < min(BEAT_BYTES, target.port_bytes_per_cycle):
         port *= 2
     if path.weight_word % port:
         raise _refusal(

@@ -111,6 +111,7 @@ class _Simulation:
         self.spans: list[Span] = []
         self.ddr_bytes = 0
         self.ddr_rate = max(1, round(self.target.ddr_bytes_per_cycle * SCALE))
+        self.port_rate = max(1, round(self.target.port_bytes_per_cycle * SCALE))
         self.port_words = _MANY_PORTS if foreign else datapath(program.target).banks
         self.next = 0  # instruction to dispatch
         self.dispatch_wait = 0
@@ -201,7 +202,7 @@ class _Simulation:
         moving = [one for one in running if one.work.ddr_bytes]
         if self.fetch is not None and self.fetch.wait == 0:
             moving.append(self.fetch)
-        return progress_rates(compute, moving, self.ddr_rate, self.port_words)
+        return progress_rates(compute, moving, self.ddr_rate, self.port_rate, self.port_words)
 
     def _advance(self) -> None:
         """Move to the next event. Raises: MavcgError if there is none."""

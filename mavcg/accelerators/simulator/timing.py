@@ -142,16 +142,17 @@ class RunningWork:
 
 
 def progress_rates(
-    compute: Sequence[RunningWork], moving: Sequence[RunningWork], ddr_rate: int, port_words: int
+    compute: Sequence[RunningWork], moving: Sequence[RunningWork], ddr_rate: int, port_rate: int, port_words: int
 ) -> list[tuple[RunningWork, int]]:
     """Return the running instructions with the parts of work that each completes per cycle.
 
     Args:
         compute: instructions of the units that calculate.
-        moving: transfers, which share `ddr_rate` parts of a byte per cycle evenly.
+        moving: transfers, which share `ddr_rate` parts of a byte per cycle evenly. Each has a port to the DDR memory,
+            which moves at most `port_rate` of them.
         port_words: words that feature memory can read, and that it can write, per cycle.
     """
-    share = ddr_rate // max(1, len(moving))
+    share = min(ddr_rate // max(1, len(moving)), port_rate)
     rates = [(running, SCALE) for running in compute] + [(running, max(1, share)) for running in moving]
     # Words per cycle through all read ports and all write ports; if demand exceeds capacity, all rates are scaled down.
     reads = sum(running.work.read_words * rate * SCALE // _total(running) for running, rate in rates)

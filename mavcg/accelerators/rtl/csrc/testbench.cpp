@@ -125,8 +125,9 @@ extern "C" int mavcg_rtl_run(const mavcg_rtl_job *job, mavcg_rtl_result *result)
         Stream *streams[] = {&fetch, &load, &save};
         uint64_t moving = 0;
         for (const Stream *one : streams) moving += one->active(cycle);
+        uint64_t even = moving ? job->rate / moving : 0, share = even < job->port_rate ? even : job->port_rate;
         for (Stream *one : streams)
-            if (one->active(cycle)) one->earn(job->rate / moving ? job->rate / moving : 1);
+            if (one->active(cycle)) one->earn(share ? share : 1);
         core.load_active = load.active(cycle);
         core.save_active = save.active(cycle);
         uint32_t fetched = offer(fetch, memory, cycle, job->port_bytes, core.fetch_data, core.fetch_count);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* rate: bytes a cycle of the DDR memory, with 16 fraction bits. latency: its cycles. burst_bytes: a run takes whole
+/* rate, port_rate: bytes a cycle of the DDR memory, and of each port at most, with 16 fraction bits. latency: its cycles. burst_bytes: a run takes whole
  * bursts. port_bytes: most bytes that a port of the core takes in a cycle. most_cycles: where to give up. */
 typedef struct mavcg_rtl_job {
     const uint8_t *code;
@@ -14,6 +14,7 @@ typedef struct mavcg_rtl_job {
     uint64_t parameter_bytes;
     uint64_t feature_bytes;
     uint64_t rate;
+    uint64_t port_rate;
     uint64_t latency;
     uint64_t most_cycles;
     uint32_t burst_bytes;

@@ -14,6 +14,7 @@ from mavcg.accelerators.isa.instruction import AccelInstruction, instruction
 from mavcg.accelerators.rtl.cosimulation import cosimulate
 from mavcg.accelerators.rtl.sizes import rtl_sizes
 from mavcg.accelerators.rtl.verilog import RtlFolder, read_verilog, write_verilog
+from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.target import find_target
 from mavcg.cli.app import run
 from mavcg.errors import MavcgError
@@ -97,6 +98,20 @@ def test_random_programs(rtl: RtlFolder, seed: int) -> None:
 
     assert made.equal
     assert abs(made.cycles_rtl - made.cycles_simulated) <= 0.01 * made.cycles_simulated + 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [2, 8, 13, 22])
+def test_random_programs_by_ports_slower_than_the_memory(rtl: RtlFolder, seed: int) -> None:
+    program = program_for(replace(SMALL, port_gb_per_s=0.025), seed)
+    free = program_for(SMALL, seed)
+    assert program is not None and free is not None
+
+    made = cosimulate(program, rtl, seed)
+
+    assert made.equal
+    assert abs(made.cycles_rtl - made.cycles_simulated) <= 0.01 * made.cycles_simulated + 2
+    assert made.cycles_simulated > simulate(free).cycles
 
 
 @pytest.mark.long

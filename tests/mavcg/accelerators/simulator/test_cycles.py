@@ -168,6 +168,19 @@ def test_cycles_are_deterministic_and_bounded_by_the_units() -> None:
         assert sorted(span.index for span in first.spans) == list(range(len(made[2].instructions)))
 
 
+def test_ports_limit_each_direction_and_the_memory_both_together() -> None:
+    """1600 bytes each, by ports of a byte a cycle, from a fast memory and from one of a byte and a half."""
+    ports = replace(SLOW, ddr_gb_per_s=33.0, port_gb_per_s=0.33)
+    memory = replace(ports, ddr_gb_per_s=0.495)
+
+    one, two, both = (simulate(program(ports, *lines)).cycles for lines in ((LOAD,), (LOAD, LOAD), (LOAD, SAVE)))
+
+    assert two - one == pytest.approx(1600, abs=60)  # and its code
+    assert 0 <= both - one < 60  # at the same time, but for its code
+    assert simulate(program(memory, LOAD, SAVE)).cycles - both == pytest.approx(3200 / 1.5 - 1600, abs=60)
+    assert simulate(program(memory, LOAD)).cycles == one
+
+
 def test_more_bandwidth_is_not_slower() -> None:
     """But for conflicts at the memory's ports when transfers move nearer: below 1 %."""
     made = random_program(8)
