@@ -50,6 +50,8 @@ def build_module(
 
     if request.own:
         plain = request.own.plain
+    elif request.plain:
+        plain = request.plain
     else:
         plain = compile_plain(module.text, source, module.opt_level, request.target, folder, request.code_flags)
         step()

@@ -43,6 +43,7 @@ class BuildRequest:
         code_flags: code generation flags, such as -ffunction-sections.
         keep_debug: True to keep debug information of the units.
         own: assembly by the own compiler of the only unit, which provides all functions but the hot ones.
+        plain: object of the only unit by its own compiler, beside which growth is counted; None to compile it here.
         notes: messages about the selection of the inputs.
         link: options for the link of a library.
         runtime: the selector: "static" or, without MAVCG_CPU_MAP and MAVCG_TRACE, "small", both linked into the
@@ -67,6 +68,7 @@ class BuildRequest:
     code_flags: tuple[str, ...] = ("-fPIC",)
     keep_debug: bool = False
     own: PlainAssembly | None = None
+    plain: Path | None = None
     notes: tuple[str, ...] = ()
     link: LinkOptions = LinkOptions()
     runtime: str = "static"

@@ -105,7 +105,8 @@ def build_object(
     with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
         versioned_object = Path(scratch) / unit.output.name
         own, why_whole = (None, "") if lto else own_assembly(unit, names, Path(scratch), once)
-        result = build_program(replace(request, output=versioned_object, own=own))
+        plain = None if lto else unit.output.resolve()  # sizes of bitcode say nothing of its code's
+        result = build_program(replace(request, output=versioned_object, own=own, plain=plain))
         if any(module.dispatched for module in result.modules):
             put_in_place(versioned_object, unit.output.resolve())
             log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])

@@ -1,11 +1,13 @@
 """The parts of `mavcg launch` below the command: where its settings lie, and what is hot."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.objects.inspection import loaded_bytes
 from mavcg.program.buildfile import BuildFile
 from mavcg.program.launching import (
     LaunchOptions,
@@ -14,6 +16,7 @@ from mavcg.program.launching import (
     run_compiler,
     version_object,
 )
+from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
 
 
@@ -110,3 +113,19 @@ def test_a_missing_profile_is_named(here: Path) -> None:
 )
 def test_commands_without_an_object_of_ours_do_nothing(here: Path, command: list[str]) -> None:
     assert version_object(command, LaunchOptions(None)) is None
+
+
+def test_growth_is_counted_beside_the_compilers_own_object(
+    cache: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "x.c").write_text(
+        "float dot(const float *a, const float *b, long n) {\n"
+        "    float sum = 0;\n    for (long i = 0; i < n; i++) sum += a[i] * b[i];\n    return sum;\n}\n"
+    )
+    (here / "mavcg.toml").write_text('[build]\nhot = ["dot"]\ncores = ["cortex-a55"]\n')
+    command = [zig_program(), "cc", "-target", "aarch64-linux-gnu", "-O2", "-c", "x.c"]
+    subprocess.run(command, check=True)
+    before = loaded_bytes(here / "x.o")
+    monkeypatch.setattr("mavcg.program.build_module.compile_plain", lambda *_: pytest.fail("compiled again"))
+    message = version_object(command, LaunchOptions(here / "mavcg.toml"))
+    assert message and f"({before} to " in message, message
