@@ -41,7 +41,7 @@ def least_peak_order(problem: OrderProblem, steps: int = STEPS) -> LeastPeakOrde
     """
     given = tuple(range(len(problem.touched)))
     best, peak, bound = given, peak_of(problem, given), problem.least_peak
-    attempt, costs = bound, _Costs(problem, steps)
+    attempt, costs = bound, _CountedCosts(problem, steps)
     while bound < peak:
         try:
             order, blocked = _order_within(costs, attempt)
@@ -59,7 +59,7 @@ def least_peak_order(problem: OrderProblem, steps: int = STEPS) -> LeastPeakOrde
 
 
 @dataclass
-class _Costs:
+class _CountedCosts:
     """The costs of a problem's operators, which can be looked up `left` times more."""
 
     problem: OrderProblem
@@ -73,7 +73,7 @@ class _Costs:
         return self.problem.step(executed, number)
 
 
-def _order_within(costs: _Costs, limit: int) -> tuple[tuple[int, ...] | None, int]:
+def _order_within(costs: _CountedCosts, limit: int) -> tuple[tuple[int, ...] | None, int]:
     """Return (an order whose peak is at most `limit`, limit), or (None, the smallest peak that may still be possible).
 
     Raises: _TooManyStepsError.
@@ -113,7 +113,7 @@ def _order_within(costs: _Costs, limit: int) -> tuple[tuple[int, ...] | None, in
 class _Running:
     """State of a search path. done, ready: masks. live: memory in use. ran: operators in order."""
 
-    def __init__(self, costs: _Costs, limit: int) -> None:
+    def __init__(self, costs: _CountedCosts, limit: int) -> None:
         self.costs, self.problem, self.limit = costs, costs.problem, limit
         self.done, self.live, self.ran = 0, 0, list[int]()
         self.ready = sum(1 << number for number, needed in enumerate(self.problem.predecessors) if not needed)

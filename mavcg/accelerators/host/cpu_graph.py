@@ -59,7 +59,7 @@ class _CpuGraph:
             low, high, rounding = LOWEST, HIGHEST, "half_up"
         else:
             assert node.scale is None  # operations with a file's scales stay on the accelerator
-            made = self._multiplied(node, _NODES[node.kind](self, node, inputs))
+            made = self._scaled_sums(node, _NODES[node.kind](self, node, inputs))
             (low, high), rounding = bounds(node), self.rounding
         if node.scale is not None:
             made = self._dequantized_tensor(node, self.graph.add("quantize", [made, *self._format(node)], to="i8"))
@@ -95,7 +95,7 @@ class _CpuGraph:
         same = self.graph.types[tensor].shape == shape
         return tensor if same else self.graph.add("reshape", [tensor], shape=shape)
 
-    def _multiplied(self, node: XNode, sums: str) -> str:
+    def _scaled_sums(self, node: XNode, sums: str) -> str:
         """Multiply a node's sums by its multipliers, and those below 0 by its slope; exact below 2^53."""
         factors, slope = factors_of(self.xgraph, node), slope_of(node)
         if greatest_product(self.xgraph, node) >= 1 << 24:
