@@ -1,6 +1,6 @@
 """Loops over lengths that are cut into tiles, blocks or parts of one size, the last of which may be shorter."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -44,6 +44,24 @@ def emit_full_or_tail(b: ir.IRBuilder, last: Value, full: int, tail: int, body: 
             body(tail)
         with otherwise:
             body(full)
+
+
+def emit_cases(
+    b: ir.IRBuilder, number: Value, cases: Mapping[int, Callable[[], None]], otherwise: Callable[[], None]
+) -> None:
+    """Emit the body of the case that is equal to `number`, or otherwise() where none is."""
+    other, after = (b.append_basic_block(name) for name in ("otherwise", "after_cases"))
+    switch = b.switch(number, other)
+    for case, body in cases.items():
+        block = b.append_basic_block(f"case_{case}")
+        switch.add_case(case, block)
+        b.position_at_end(block)
+        body()
+        b.branch(after)
+    b.position_at_end(other)
+    otherwise()
+    b.branch(after)
+    b.position_at_end(after)
 
 
 def in_part(b: ir.IRBuilder, number: Value, length: int, size: int, body: Callable[[int], None]) -> None:

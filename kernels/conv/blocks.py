@@ -13,12 +13,13 @@ from mavcg.kernels.builder.emit import address, const, index_value, repeat, scal
 from mavcg.kernels.builder.nest_loops import maximum
 from mavcg.kernels.builder.product_loop import prefetch
 from mavcg.kernels.builder.run_numbers import Number, fixed_number, load_numbers, multiple, times
-from mavcg.kernels.builder.tiles import repeat_tiles, row_pixel_tiles, row_tiles, whole_and_rest
+from mavcg.kernels.builder.tiles import emit_cases, repeat_tiles, row_pixel_tiles, row_tiles, whole_and_rest
 from mavcg.kernels.conv.part_loops import ChannelRun, RowsOfWork
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.conv.tiling import (
     FEW_PIXELS,
     few_pixels_tiling,
+    one_tile_runs,
     prefetches_inputs,
     prefetches_windows,
     register_tiling,
@@ -99,22 +100,31 @@ class Blocks(RowsOfWork[Conv2d]):
     def chunks(self, run: ChannelRun, block: SumBlock) -> None:
         """Emit all chunks of a block's channels for one block of terms.
 
-        Where a run sets the number of single pixels, a few have tiles of their own: of more channels, as the multiply-
-        adds of narrow tiles wait for each other.
+        Where a run sets the number of pixels, few have tiles of their own: up to FEW_PIXELS of more channels, as the
+        multiply-adds of narrow tiles wait for each other, and those of one_tile_runs of fewer channels.
         """
-        tiling, crossing = register_tiling(self.spec, self.machine, self.macro, run.count)
-        few = few_pixels_tiling(self.spec, self.machine, self.macro, run.count)
-        if few is None or few.vectors <= tiling.vectors:
-            self.chunks_of(run, block, tiling, crossing)
-            return
-        with self.b.if_else(self.b.icmp_signed("<=", self.b.sub(run.end, run.begin), const(FEW_PIXELS))) as (
-            short,
-            long,
-        ):
-            with short:
-                self.chunks_of(run, block, few, crossing)
-            with long:
+        which = (self.spec, self.machine, self.macro, run.count)
+        tiling, crossing = register_tiling(*which)
+        few, alone = few_pixels_tiling(*which), dict(one_tile_runs(*which, tiling.vectors))
+
+        def of_several() -> None:
+            if few is None or few.vectors <= tiling.vectors:
                 self.chunks_of(run, block, tiling, crossing)
+                return
+            with self.b.if_else(self.b.icmp_signed("<=", self.pixel_count(run), const(FEW_PIXELS))) as (short, long):
+                with short:
+                    self.chunks_of(run, block, few, crossing)
+                with long:
+                    self.chunks_of(run, block, tiling, crossing)
+
+        def of_one(pixels: int, tiles: RegisterTiling) -> Callable[[], None]:
+            return lambda: self.chunks_of(replace(run, pixels=pixels), block, tiles, crossing)
+
+        if alone:
+            cases = {pixels: of_one(pixels, tiles) for pixels, tiles in alone.items()}
+            emit_cases(self.b, self.pixel_count(run), cases, of_several)
+        else:
+            of_several()
 
     def chunks_of(self, run: ChannelRun, block: SumBlock, tiling: RegisterTiling, crossing: bool) -> None:
         """Emit all chunks by these register tiles."""
@@ -163,12 +173,17 @@ class Blocks(RowsOfWork[Conv2d]):
 
         def tile(shape: RegisterTile, at: Pointers) -> None:
             part: Part | None = block.part
-            emit_tile(b, self.machine, block.total, self.weights, shape, at, self.ending(), part)
+            weights = self.weights
+            if run.pixels is not None and spec.single_pixels:
+                weights = replace(weights, ahead=0)  # of one tile: hardware prefetches them, 1 % sooner on an AMX Xeon
+            emit_tile(b, self.machine, block.total, weights, shape, at, self.ending(), part)
 
         width, of_run = tiling.widths.count + tiling.widths.count_less, spec.single_pixels or spec.short_rows
         rows = 1 if crossing else self.pass_rows
         passed = width * rows
-        if of_run:
+        if run.pixels is not None:
+            passed = 1
+        elif of_run:
             pixels = rows * (1 if spec.single_pixels else spec.run_pixels)
             passed = -(-min(pixels, SHORT_RUN) // tiling.widths.mr)
         chunk_bytes = vectors * self.lanes * self.term_bytes
@@ -193,15 +208,24 @@ class Blocks(RowsOfWork[Conv2d]):
             self.crossing(tiles, with_next_weights(pointers(None), None))
             return
         if spec.short_rows:
-            first, end = (b.mul(row, self.columns) for row in (run.begin, run.end))
+            first, end = (times(b, row, self.columns) for row in (run.begin, run.end))
             at, short = with_next_weights(pointers(None), None), short_tile(self.machine, vectors)
-            row_tiles(b, first, end, tiling.widths.mr, self.crossing_tile(tiles, at, first), short)
+            pixel_tile = self.crossing_tile(tiles, at, first)
+            if run.pixels is not None:
+                pixel_tile(first, run.pixels)
+            else:
+                row_tiles(b, first, end, tiling.widths.mr, pixel_tile, short)
             return
 
         def line(row: Value) -> None:
             self.tiles(tiles, with_next_weights(pointers(row), b.sub(row, run.begin)))
 
         repeat(b, run.begin, run.end, line, "row")
+
+    def pixel_count(self, run: ChannelRun) -> Value:
+        """Return the number of pixels of a run's rows, which are single ones or short_rows."""
+        rows = self.b.sub(run.end, run.begin)
+        return rows if self.spec.single_pixels else times(self.b, rows, self.columns)
 
     def share_of_run(self, run: ChannelRun, chunk_bytes: int, widest: int, fewest: int) -> Value:
         """Return the bytes per term that each tile of a run's pixels prefetches of the next chunk's weights: an even
@@ -210,10 +234,7 @@ class Blocks(RowsOfWork[Conv2d]):
         chunk_bytes: of the chunk per term. widest: pixels of a tile. fewest: tiles that prefetch the whole chunk.
         """
         b = self.b
-        pixels = b.sub(run.end, run.begin)
-        if not self.spec.single_pixels:
-            pixels = b.mul(pixels, index_value(self.columns))
-        tiles = maximum(b, b.udiv(b.add(pixels, const(widest - 1)), const(widest)), const(fewest))
+        tiles = maximum(b, b.udiv(b.add(self.pixel_count(run), const(widest - 1)), const(widest)), const(fewest))
         return b.add(b.udiv(const(chunk_bytes - 1), tiles), const(1), name="share")
 
     def ending(self) -> Callable[[Value], Value]:
@@ -296,6 +317,9 @@ class Blocks(RowsOfWork[Conv2d]):
             shape = chunk.tile_of_run(x, out, residual)
             chunk.emit(shape, self.advance_in_run(pointers(pixel), self.b.sub(pixel, run.begin), chunk))
 
+        if run.pixels is not None:
+            tiles(run.begin, run.pixels)
+            return
         row_tiles(self.b, run.begin, run.end, widest, tiles, short_tile(self.machine, chunk.vectors))
 
     def advance_in_run(self, at: Pointers, passed: Value, chunk: _ChunkTiles) -> Pointers:

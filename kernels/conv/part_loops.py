@@ -200,13 +200,17 @@ def channel_steps(
 
 @dataclass(frozen=True)
 class ChannelRun:
-    """The outputs of a block: `count` output channels of a group from `first`, for the rows of pixels begin to end."""
+    """The outputs of a block: `count` output channels of a group from `first`, for the rows of pixels begin to end.
+
+    pixels: of these rows, where a register tile has all of them; None: any number.
+    """
 
     group: Value
     first: Value
     count: int
     begin: Value
     end: Value
+    pixels: int | None = None
 
 
 class RowsOfWork(ABC, Generic[Conv]):

@@ -18,6 +18,8 @@ from mavcg.specs.work_counts import OperandBytes, TileProduct, WeightReads, Work
 # With fewer rows of pixels than this, threads share the output channels instead.
 FEW_ROWS = 4
 RUN_PIXELS = 64  # pixels of a run of single ones, whose inputs then stay in a level-1 cache
+# Pixels of a row which are fewer than a register tile of three or four vectors of channels may have.
+NARROW_ROW = 4
 MANY_WEIGHTS = 1 << 18  # bytes of weights from which on a level-2 cache does not keep them from row to row
 
 
@@ -173,9 +175,12 @@ class Conv2d(Convolution):
 
     @property
     def short_rows(self) -> bool:
-        """True if register tiles continue in the next row: a run sets how long rows are, and no cache keeps the
-        weights from row to row."""
-        return self.weight_bytes >= MANY_WEIGHTS and any(path == "out.shape.2" for path, _ in self.words)
+        """True if register tiles continue in the next row, as no cache keeps the weights from row to row: a run sets
+        how long rows are, or how many there are of a few pixels each."""
+        if self.weight_bytes < MANY_WEIGHTS or self.single_pixels:
+            return False
+        narrow = self.free_rows and self.product_type == "f32" and 0 < self.out.shape[2] <= NARROW_ROW
+        return narrow or any(path == "out.shape.2" for path, _ in self.words)
 
     @property
     def product_type(self) -> str:

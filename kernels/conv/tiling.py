@@ -1,12 +1,20 @@
 """Register tiles and prefetches of a convolution of floats for a core, chosen before its loops are emitted."""
 
+from collections.abc import Iterator
 from math import gcd
 
 from mavcg.hardware.machine import LINE_BYTES
-from mavcg.kernels.conv.spec import Conv2d, conv_sum
+from mavcg.kernels.conv.spec import MANY_WEIGHTS, Conv2d, conv_sum
 from mavcg.kernels.gemm.loop_shape import vector_lanes
 from mavcg.kernels.gemm.product_types import in_blocks
-from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, most_vectors, tiling_of
+from mavcg.kernels.gemm.register_tile import (
+    BlockRegisters,
+    RegisterTiling,
+    choose,
+    most_pixels,
+    most_vectors,
+    tiling_of,
+)
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile
 
@@ -34,22 +42,24 @@ L1_WAY_BYTES, INPUT_WAYS = 4096, 6
 POINTER_PIXELS = 10
 
 
-def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
+def uncrowded_pixels(spec: Conv2d, machine: Machine, whole_rows: bool = False) -> int | None:
     """Return the maximum pixels of a tile whose inputs do not evict each other from level 1, and whose addresses are in
     registers; None: any number.
 
     With 1024 channels all pixels of an image map to the same sets: on a Zen 4 tiles of 13 pixels took 1.13 times as
-    long as tiles of 6, and tiles of 26 four times as long.
+    long as tiles of 6, and tiles of 26 four times as long. whole_rows: True for a tile of rows of a known length, of
+    which each has an address, and not each pixel.
     """
     if machine.arch != "x86_64" or (machine.bf16_tiles and in_blocks(spec.product_type)):
         return None  # a line of a tile register's row is read as a whole
-    if spec.short_rows:
+    if spec.short_rows and not whole_rows:
         return POINTER_PIXELS
     along = 0 if spec.single_pixels else 1
     pitch = spec.x.strides[1 + along] * spec.stride[along] * spec.item_bytes
     return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
 
 
+SHORT_PIXELS = 16  # among which tiles that continue in the next row are chosen, if rows are shorter
 FEW_PIXELS = 2  # of a run, which register tiles of more channels compute
 
 
@@ -82,7 +92,7 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
             return tiling_of(machine, LEAST_SHARING * most, vectors, min(vectors, 2), terms, most, dtype)
         return chosen
 
-    by_row = tiling(spec.run_pixels)
+    by_row = tiling(max(spec.run_pixels, SHORT_PIXELS) if spec.short_rows else spec.run_pixels)
     whole = macro.parts == 1 and (macro.mc is None or macro.mc >= spec.pixel_rows)
     if spec.by_channels and spec.pixel_rows > 1 and whole and not tiled:  # tile registers' rows are evenly spaced
         crossing = tiling(spec.pixel_rows * spec.out.shape[2])
@@ -103,6 +113,37 @@ def few_pixels_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels
     return choose(machine, FEW_PIXELS, vectors, terms_of_block(spec, macro), panel, FEW_PIXELS, spec.tile_type)
 
 
+# Pixels up to which a run is one register tile of fewer channels: a tile of so many by two vectors fits the registers
+# of AVX-512. In tiles of four vectors weights are read twice or three times: an encoder of 256 channels and 7 tokens
+# took 1.08 times as long, of 13 tokens 1.10 times (a Xeon with AMX, 2026-12-01).
+ONE_TILE_PIXELS = 13
+
+
+def one_tile_runs(
+    spec: Conv2d, machine: Machine, macro: MacroTile, channels: int, vectors: int
+) -> Iterator[tuple[int, RegisterTiling]]:
+    """Yield (pixels, register tiles) of the runs that are one tile of fewer than `vectors` vectors of channels, and
+    several of so many.
+
+    Then a run reads each weight once, where no cache nearer than level 2 keeps a chunk's for another tile. Measured for
+    f32 on x86 only. channels: of a chunk's run; none where a run does not set the number of pixels, and for tiles of a
+    given number of channels.
+    """
+    of_run = (spec.single_pixels or spec.short_rows) and spec.packed and macro.nr is None
+    if not of_run or spec.weight_bytes < MANY_WEIGHTS or machine.arch != "x86_64" or spec.tile_type != "f32":
+        return
+    lanes, terms = vector_lanes(machine, spec.product_type), terms_of_block(spec, macro)
+    in_all, panel = -(-channels // lanes), max(1, spec.lanes // lanes)
+    known = all(path != "out.shape.2" for path, _ in spec.words)
+    most = min(ONE_TILE_PIXELS, uncrowded_pixels(spec, machine, whole_rows=known) or ONE_TILE_PIXELS)
+    end = most_pixels(machine, vectors, spec.tile_type, terms) + 1
+    for fewer in range((vectors - 1) // panel * panel, 0, -panel):
+        begin, end = end, max(end, min(most, most_pixels(machine, fewer, spec.tile_type, terms)) + 1)
+        for pixels in range(begin, end):
+            if not known or pixels % spec.out.shape[2] == 0:
+                yield pixels, tiling_of(machine, pixels, in_all, fewer, terms, pixels, spec.tile_type)
+
+
 def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of a block of `channels` output channels."""
     lanes = vector_lanes(machine, spec.product_type)
@@ -111,9 +152,9 @@ def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels:
     # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic. The
     # ends of f16 blocks count.
     most, terms = uncrowded_pixels(spec, machine), 0 if spec.tiling_rules.partial_sums else conv_sum(spec).length
-    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.tile_type).cycles
+    of_row = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.tile_type)
     shared = tiling.shared * (1 if crossing else spec.pixel_rows)
-    return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing, shared)
+    return BlockRegisters(of_row.widths, tiling.vectors * lanes, tiling.vectors, of_row.cycles, crossing, shared)
 
 
 def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:

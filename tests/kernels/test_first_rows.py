@@ -14,15 +14,16 @@ from mavcg.graph.layout import dense_strides
 from mavcg.hardware.machine import LINE_BYTES
 from mavcg.kernels.builder.emit import I64, PTR, const, element
 from mavcg.kernels.conv.blocks import SHORT_RUN
-from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.spec import MANY_WEIGHTS, Conv2d
 from mavcg.kernels.conv.tiling import register_tiling
 from mavcg.kernels.gemm import micro_kernel
+from mavcg.kernels.gemm.tile import pack
 from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import PadBorder
 from mavcg.specs.kernel import Machine, Operand, Step, View
 from mavcg.specs.row_kernel import RowKernel, transpose_image
 from mavcg.specs.tile_plan import MacroTile
-from tests.kernels.conftest import Compiled, RunNode, host_machines
+from tests.kernels.conftest import Buffer, Compiled, RunNode, host_machines
 
 Array = NDArray[Any]
 WIDTH = 37
@@ -100,6 +101,35 @@ def test_tiles_of_a_run_prefetch_the_next_weights_in_even_shares(
         compiled.run(step, [arrays[0].ctypes.data, first, arrays[1].ctypes.data], [(0, rows)])
         often = counts[chunk : channels * terms // LINE]
         assert often.min() >= 1 and often.max() <= 2 * often.mean() + 1, f"{rows} rows"
+
+
+@pytest.mark.parametrize("machine", host_machines(), ids=lambda machine: machine.name)
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+def test_runs_of_few_pixels_have_the_bits_of_one_length(machine: Machine, columns: int) -> None:
+    """Many weights and one to sixteen pixels, in rows of a few: some runs are one register tile, others are several."""
+    taps, channels, out_channels = min(columns, 3), 264 // min(columns, 3) ** 2, 250
+    longest = 16 // columns
+    rng, kernel, one = np.random.default_rng(columns), (taps, taps), (1, 1)
+    shapes = (1, longest + taps - 1, columns + taps - 1, channels), (1, longest, columns, out_channels)
+    x, out = (View("f32", shape, dense_strides(shape)) for shape in shapes)
+    free = Conv2d(x, out, None, kernel, one, one, 1, LINE, False, True, "", (), free_rows=True)
+    assert free.weight_bytes >= MANY_WEIGHTS and free.single_pixels == (columns == 1) != free.short_rows
+    steps = Step(free, ()), Step(replace(free, free_rows=False), ())
+    compiled = Compiled(steps, machine, MacroTile(call_rows=longest), optimised=False)
+
+    image, filters = rng.standard_normal(x.shape), rng.standard_normal((out_channels, *kernel, channels))
+    elements = -(-out_channels // LINE) * LINE * taps**2 * channels
+    packed = Buffer(View("f32", (elements,), (1,)), None)
+    packed.inner[...] = pack(filters.astype(np.float32), 1, LINE).reshape(elements)
+    given, fixed = Buffer(x, image.astype(np.float32)), Buffer(out, None)
+    compiled.run(steps[1], [given.pointer, packed.pointer, fixed.pointer], [(0, steps[1].spec.rows)])
+    windows = np.lib.stride_tricks.sliding_window_view(given.inner.astype(np.float64), kernel, (1, 2))
+    np.testing.assert_allclose(fixed.inner, np.einsum("nyxcij,oijc->nyxo", windows, filters), 1e-3, 1e-3)
+    for rows in range(1, longest + 1):
+        run = Buffer(View("f32", (1, rows, columns, out_channels), out.strides), None)
+        compiled.run(steps[0], [given.pointer, packed.pointer, run.pointer], [(0, rows)])
+        run.assert_surroundings_untouched()
+        assert run.inner.tobytes() == fixed.inner[:, :rows].tobytes(), f"{rows} rows"
 
 
 @pytest.mark.parametrize("op", ["max_pool2d", "avg_pool2d", "qavg_pool2d"])

@@ -15,8 +15,8 @@ from mavcg.graph.layout import dense_strides
 from mavcg.kernels.block_weights.packing import BlockFormat
 from mavcg.kernels.block_weights.spec import BlockProduct, Lines
 from mavcg.kernels.builder.quantize import Int8Epilogue
-from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.conv.tiling import FEW_PIXELS, few_pixels_tiling, register_tiling, uncrowded_pixels
+from mavcg.kernels.conv.spec import NARROW_ROW, Conv2d
+from mavcg.kernels.conv.tiling import FEW_PIXELS, few_pixels_tiling, one_tile_runs, register_tiling, uncrowded_pixels
 from mavcg.kernels.gemm.loop_shape import lane_counts
 from mavcg.kernels.int8.specs import QConv2d
 from mavcg.profiles.load import load_core
@@ -185,3 +185,36 @@ def test_a_few_pixels_of_a_run_have_tiles_of_more_channels(core: str, wider: boo
 
     assert few is not None and few.widths.mr == FEW_PIXELS and (few.vectors > tiling.vectors) == wider
     assert few_pixels_tiling(replace(spec, free_rows=False), machine, macro, 1536) is None
+
+
+def test_runs_that_one_tile_of_fewer_channels_computes_have_one() -> None:
+    """Six pixels by four vectors fit the registers of AVX-512, eight by three, and thirteen by two."""
+    machine, macro = MACHINES["sapphirerapids"], MacroTile()
+    free: Any = replace(transpose_image(pointwise(256, 1024)), free_rows=True)
+
+    def runs(spec: Conv2d) -> dict[int, int]:
+        tilings = dict(one_tile_runs(spec, machine, macro, spec.out_channels, 4))
+        assert all((t.widths.mr, t.widths.count, t.widths.count_less) == (n, 1, 0) for n, t in tilings.items())
+        return {pixels: tiling.vectors for pixels, tiling in tilings.items()}
+
+    assert runs(free) == {7: 3, 8: 3} | dict.fromkeys(range(9, 14), 2)
+    # Pixels of 4 KB map to the same sets of level 1, and few weights stay in level 2 beside other data.
+    assert not runs(replace(transpose_image(pointwise(1024, 256)), free_rows=True))
+    assert not runs(replace(transpose_image(pointwise(128, 256)), free_rows=True))
+    assert not runs(replace(free, free_rows=False))
+
+
+@pytest.mark.parametrize(("columns", "pixels"), [(2, [8, 10, 12]), (3, [9, 12]), (4, [8, 12]), (5, [])])
+def test_narrow_rows_of_a_run_are_tiles_together(columns: int, pixels: list[int]) -> None:
+    """Of whole rows, whose number a run sets; a run that sets their length has tiles of ten addresses at most."""
+    machine, macro = MACHINES["sapphirerapids"], MacroTile()
+    shapes = (1, 18, columns + 2, 256), (1, 16, columns, 128)
+    x, out = (View("f32", shape, dense_strides(shape)) for shape in shapes)
+    spec = Conv2d(x, out, None, (3, 3), (1, 1), (1, 1), 1, 16, True, True, "relu", (), free_rows=True)
+    tiling, _ = register_tiling(spec, machine, macro, 128)
+
+    assert spec.short_rows == (columns <= NARROW_ROW) and not replace(spec, free_rows=False).short_rows
+    assert not spec.short_rows or tiling.widths.mr > columns
+    assert [n for n, _ in one_tile_runs(spec, machine, macro, 128, 4)] == pixels
+    of_run = replace(spec, words=(("out.shape.2", 0),))
+    assert [n for n, _ in one_tile_runs(of_run, machine, macro, 128, 4)] == [7, 8, 9, 10]
