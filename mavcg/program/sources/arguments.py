@@ -78,7 +78,7 @@ _JOINABLE = tuple(sorted(SEPARATE_OR_JOINED, key=len, reverse=True))
 _WHOLE = frozenset({"-undef", "-ansi", "-shared", "-include-pch"})
 
 MAX_RESPONSE_DEPTH = 20  # maximum nesting of response files
-MAX_RESPONSE_BYTES = 16 << 20
+MAX_RESPONSE_BYTES = 16 << 20  # of all response files of a command, each as often as it is named
 
 
 @dataclass(frozen=True)
@@ -127,37 +127,44 @@ def expand_response_files(arguments: Sequence[str], directory: Path, location: s
 
     Args:
         directory: the folder for relative paths of files.
-    Raises: MavcgError starting with `location` when a file cannot be read or files name each other in a cycle.
+    Raises: MavcgError starting with `location` when a file cannot be read, when files name each other in a cycle, or
+        when they have more than MAX_RESPONSE_BYTES together.
     """
+    size = 0
 
     def expand(words_in: Sequence[str], depth: int) -> Iterator[str]:
+        nonlocal size
         for word in words_in:
             if not word.startswith("@") or word == "@":
                 yield word
                 continue
+            if "\0" in word:
+                raise MavcgError(f"{location}: response file {word!r}: no file has such a name; correct the command")
             if depth >= MAX_RESPONSE_DEPTH:
                 raise MavcgError(f"{location}: response file {word}: {depth} files deep; do the files name each other?")
             try:
-                text = _read_response(directory / word[1:], f"{location}: response file {word}")
+                text, bytes_read = _read_response(directory / word[1:], size, f"{location}: response file {word}")
             except OSError as error:
                 raise MavcgError(
                     f"{location}: response file {word} in {directory}: {error.strerror}; build the program once so "
                     "that its build system writes the file"
                 ) from error
+            size += bytes_read
             yield from expand(split_response(text), depth + 1)
 
     return tuple(expand(arguments, 0))
 
 
-def _read_response(path: Path, location: str) -> str:
+def _read_response(path: Path, before: int, location: str) -> tuple[str, int]:
+    """Return a response file's text and size in bytes. before: size of those that were read before it."""
     # Reading a device or pipe might never end.
     if path.exists() and not path.is_file():
         raise MavcgError(f"{location}: is not a file; correct the command")
-    if path.stat().st_size > MAX_RESPONSE_BYTES:
-        raise MavcgError(
-            f"{location}: is {path.stat().st_size} bytes, of {MAX_RESPONSE_BYTES} at most; correct the command"
-        )
-    return path.read_text(errors="surrogateescape")
+    size = path.stat().st_size
+    if before + size > MAX_RESPONSE_BYTES:
+        others = f", and {before} bytes were read before it" if before else ""
+        raise MavcgError(f"{location}: is {size} bytes{others}, of {MAX_RESPONSE_BYTES} at most; correct the command")
+    return path.read_text(errors="surrogateescape"), size
 
 
 def split_response(text: str) -> list[str]:
@@ -172,12 +179,12 @@ def split_response(text: str) -> list[str]:
     characters = iter(text)
     for character in characters:
         if character == "\\":
-            current = [*(current or []), next(characters, "")]
+            (current := current if current is not None else []).append(next(characters, ""))
         elif quote:
             if character == quote:
                 quote = ""
             else:
-                (current := current or []).append(character)
+                (current := current if current is not None else []).append(character)
         elif character in "'\"":
             quote = character
             current = current if current is not None else []

@@ -187,6 +187,28 @@ def test_response_files_in_a_circle_are_an_error(tmp_path: Path) -> None:
         expand_response_files(["@a.rsp"], tmp_path, "here")
 
 
+def test_response_files_that_name_the_next_many_times_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 files of a line each would be 4^20 words: bytes are counted as often as they are read."""
+    for number in range(19):
+        (tmp_path / f"{number}.rsp").write_text(f"@{number + 1}.rsp " * 4)
+    (tmp_path / "19.rsp").write_text("-DA")
+    monkeypatch.setattr("mavcg.program.sources.arguments.MAX_RESPONSE_BYTES", 20_000)
+    with pytest.raises(MavcgError, match=r"@\d+\.rsp: is \d+ bytes, and \d+ bytes were read before it"):
+        expand_response_files(["@0.rsp"], tmp_path, "here")
+
+
+def test_a_response_file_of_a_name_that_no_file_has_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(MavcgError, match=r"here: response file '@a\\x00b': no file has such a name"):
+        expand_response_files(["gcc", "@a\0b"], tmp_path, "here")
+
+
+def test_a_word_of_many_backslashes_is_split_in_one_pass() -> None:
+    """Its time was quadratic: 8 MB of them took hours. This many took 46 s."""
+    assert split_response("\\x" * 300_000 + " b") == ["x" * 300_000, "b"]
+
+
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)))
 def test_splitting_undoes_quoting(parts: list[str]) -> None:
     quoted = " ".join('"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"' for part in parts)
