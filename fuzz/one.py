@@ -3,6 +3,7 @@
 A file instead of a corpus folder is run once."""
 
 import importlib
+import os
 import sys
 
 from fuzz.targets import NAMES
@@ -18,6 +19,7 @@ def main(words: list[str]) -> None:
     except ImportError:
         sys.exit("fuzz.one: atheris is not installed; pip install 'mavcg[fuzz]'")
     temporary_in_memory()
+    os.environ["MAVCG_CACHE"] = "off"  # tables of inputs would fill this user's, and each is read once
     target = importlib.import_module(f"fuzz.targets.{words[0]}")
     with atheris.instrument_imports(include=list(target.PACKAGES)):
         for package in target.PACKAGES:

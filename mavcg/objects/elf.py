@@ -231,19 +231,22 @@ def _property(data: bytes, kind: int) -> int:
 
 def notes(path: Path) -> list[dict[str, Any]]:
     """Read the JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
+    documents: list[dict[str, Any]] = []
+    where = f"{path}: its {NOTE_SECTION} is damaged"
+    for data in _note_sections(path):
+        at = 0
+        while at + 12 <= len(data):
+            name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
+            start = at + 12 + (name_size + 3) // 4 * 4
+            document = json_document(data[start : start + size], where, "build the library again", file_names=True)
+            documents.append(document.decode(dict[str, Any]))
+            at = start + (size + 3) // 4 * 4
+    return documents
+
+
+def _note_sections(path: Path) -> list[bytes]:
+    with read_elf(path) as tables:
+        if tables is not None:
+            return [tables.contents(section) for section in tables.sections if section.name == NOTE_SECTION]
     with _reading(path) as elf:
-        documents: list[dict[str, Any]] = []
-        for section in elf.iter_sections():
-            if section.name == NOTE_SECTION:
-                data = section.data()
-                at = 0
-                while at + 12 <= len(data):
-                    name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
-                    start = at + 12 + (name_size + 3) // 4 * 4
-                    where = f"{path}: its {NOTE_SECTION} is damaged"
-                    document = json_document(
-                        data[start : start + size], where, "build the library again", file_names=True
-                    )
-                    documents.append(document.decode(dict[str, Any]))
-                    at = start + (size + 3) // 4 * 4
-        return documents
+        return [section.data() for section in elf.iter_sections() if section.name == NOTE_SECTION]
