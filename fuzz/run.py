@@ -127,7 +127,7 @@ def ran(name: str, language: str, status: int, output: str, seconds: float) -> R
 
 def _fault(output: str) -> str:
     """The exception or sanitizer's report, and where the input was written."""
-    begins = r"^.*(Uncaught Python exception|ERROR: \w+Sanitizer|ERROR: libFuzzer|Error:).*$"
+    begins = r"^.*(Uncaught Python exception|ERROR: \w+Sanitizer|ERROR: libFuzzer|: runtime error: |Error:).*$"
     start = re.search(begins, output, re.MULTILINE)
     lines = (output[start.start() :] if start else output).splitlines()
     kept = [line for line in lines if "Test unit written" in line]

@@ -100,6 +100,15 @@ def test_what_libfuzzer_prints_is_read() -> None:
     ]
 
 
+def test_a_report_of_the_undefined_behaviour_sanitizer_is_the_fault() -> None:
+    said = (
+        SAID
+        + "engine.c:65:35: runtime error: applying zero offset to null pointer\nSUMMARY: UndefinedBehaviorSanitizer\n"
+    )
+    fault = "engine.c:65:35: runtime error: applying zero offset to null pointer"
+    assert ran("t", "C", 1, said, 1.0).fault.splitlines()[0] == fault
+
+
 def test_executions_of_runs_add_up_and_faults_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.record.ROWS", tmp_path / "rows")
     monkeypatch.setattr("bench.record.RESULTS", tmp_path)
