@@ -41,13 +41,14 @@ class BlockActivations:
 @dataclass(frozen=True)
 class PanelOperands:
     """A panel's operands. ends: of QuantizedBlocks. weights: the panel's first block. out: of the first line, at the
-    panel's first channel. scratch: of the spec."""
+    panel's first channel. scratch: of the spec. residual: as out; None: there is none."""
 
     numbers: Value
     ends: Value
     weights: Value
     out: Value
     scratch: Value
+    residual: Value | None = None
 
 
 @dataclass(frozen=True)

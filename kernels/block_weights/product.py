@@ -5,7 +5,7 @@ of a block is exact of quantised activations; of f32 ones it is two chains of fm
 the order in which they are packed, which are added.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from mavcg.kernels.block_weights.integer_terms import IntegerTerms, product_form
 from mavcg.kernels.block_weights.spec import (
     END_BYTES,
     BlockProduct,
+    Lines,
     QuantizedBlocks,
     block_pitch,
     least_tile_lines,
@@ -64,14 +65,13 @@ class _Tile:
     """Some lines of a row of work.
 
     count: lines. first: number of the first. lines: their first activations, or numbers. ends: of QuantizedBlocks, at
-    the first block; unused of f32 activations. outs: their outputs at the panel's first channel.
+    the first block; unused of f32 activations.
     """
 
     count: int
     first: Value
     lines: Value
     ends: Value
-    outs: Sequence[Value]
 
 
 def emit_block_product(module: ir.Module, spec: BlockProduct, machine: Machine) -> ir.Function:
@@ -108,6 +108,7 @@ class _Panel:
             "weights",
             "out",
             *(["bias"] if spec.bias else []),
+            *(["residual"] if spec.residual is not None else []),
         ]
         self.operands = dict(zip(names, operands(b, *names), strict=True))
         self.lines = length_times(b, len(names), spec.per_index) if spec.per_index else const(spec.x.count)
@@ -142,16 +143,16 @@ class _Panel:
 
     def of_panel(self, panel: Value, weights: Value) -> PanelOperands:
         """Return the operands of a panel of quantised activations."""
-        b = self.b
-        (out,) = self.outs(scale_index(b, panel, self.form.panel), const(0), 1)
-        return PanelOperands(self.operands["numbers"], self.operands["ends"], weights, out, b.function.args[3])
+        b, channel = self.b, scale_index(self.b, panel, self.form.panel)
+        (out,), residuals = self.outs(channel, const(0), 1), self.residuals(channel, const(0), 1)
+        scratch, residual = b.function.args[3], residuals[0] if residuals else None
+        return PanelOperands(self.operands["numbers"], self.operands["ends"], weights, out, scratch, residual)
 
     def store_lines(self, panel: Value) -> Callable[[Value, Values], None]:
         """Return the emitter of the stores of a panel's lines: (first line, their vectors)."""
 
         def store(first: Value, sums: Values) -> None:
-            channel = scale_index(self.b, panel, self.form.panel)
-            self.store(panel, channel, self.outs(channel, first, len(sums) // self.vectors), sums)
+            self.store(panel, first, sums)
 
         return store
 
@@ -188,17 +189,23 @@ class _Panel:
             ends = address(b, self.operands["ends"], scale_index(b, first, F32_BYTES), "ends")
         else:
             lines = ends = address(b, self.operands["x"], scale_index(b, first, spec.x.pitch * F32_BYTES), "x")
-        channel = scale_index(b, panel, self.form.panel)
-        outs = self.outs(channel, first, count)
-        sums = self.blocks(weights, _Tile(count, first, lines, ends, outs))
-        self.store(panel, channel, outs, sums)
+        self.store(panel, first, self.blocks(weights, _Tile(count, first, lines, ends)))
 
     def outs(self, channel: Value, first: Value, count: int) -> list[Value]:
         """Return the outputs of a channel of `count` lines from number `first` on."""
-        b, out = self.b, self.spec.out
-        place = address(b, self.operands["out"], scale_index(b, channel, out.step * F32_BYTES))
-        place = address(b, place, scale_index(b, first, out.pitch * F32_BYTES))
-        return [address(b, place, i * out.pitch * F32_BYTES) for i in range(count)]
+        return self.places("out", self.spec.out, channel, first, count)
+
+    def residuals(self, channel: Value, first: Value, count: int) -> list[Value]:
+        """Return what is added to these outputs; [] for nothing."""
+        lines = self.spec.residual
+        return [] if lines is None else self.places("residual", lines, channel, first, count)
+
+    def places(self, name: str, lines: Lines, channel: Value, first: Value, count: int) -> list[Value]:
+        """Return the addresses of an operand's channel in `count` lines from number `first` on."""
+        b = self.b
+        place = address(b, self.operands[name], scale_index(b, channel, lines.step * F32_BYTES))
+        place = address(b, place, scale_index(b, first, lines.pitch * F32_BYTES))
+        return [address(b, place, i * lines.pitch * F32_BYTES) for i in range(count)]
 
     def blocks(self, weights: Value, tile: _Tile) -> Values:
         """Emit the loop over blocks; return the sums [line * vectors + vector]."""
@@ -245,23 +252,25 @@ class _Panel:
         lines = [address(b, address(b, tile.lines, i * x.pitch * F32_BYTES), at) for i in range(tile.count)]
         return add_float_block(self.weights, weights, FloatLines(lines, x.step, terms), acc)
 
-    def store(self, panel: Value, channel: Value, outs: Sequence[Value], sums: Values) -> None:
-        """Emit the stores of a tile, with the bias; the last panel may have fewer channels."""
-        b, spec = self.b, self.spec
+    def store(self, panel: Value, first: Value, sums: Values) -> None:
+        """Emit the stores of lines from number `first` on, with bias and residual; the last panel may have fewer
+        channels."""
+        b, spec, channel = self.b, self.spec, scale_index(self.b, panel, self.form.panel)
         rest = spec.out.length % self.form.panel
         if not rest:
-            self.store_channels(channel, outs, sums, self.form.panel)
+            self.store_channels(channel, first, sums, self.form.panel)
             return
         last = b.icmp_signed("==", panel, const(spec.rows - 1))
         with b.if_else(last) as (then, otherwise):
             with then:
-                self.store_channels(channel, outs, sums, rest)
+                self.store_channels(channel, first, sums, rest)
             with otherwise:
-                self.store_channels(channel, outs, sums, self.form.panel)
+                self.store_channels(channel, first, sums, self.form.panel)
 
-    def store_channels(self, channel: Value, outs: Sequence[Value], sums: Values, channels: int) -> None:
+    def store_channels(self, channel: Value, first: Value, sums: Values, channels: int) -> None:
         """Emit the stores of the first `channels` channels of a panel."""
-        b, spec = self.b, self.spec
+        b, spec, count = self.b, self.spec, len(sums) // self.vectors
+        outs, residuals = self.outs(channel, first, count), self.residuals(channel, first, count)
         for v in range(-(-channels // self.lanes)):
             used = min(self.lanes, channels - v * self.lanes)
             bias = None
@@ -273,7 +282,21 @@ class _Panel:
             for line, out in enumerate(outs):
                 total = sums[line * self.vectors + v]
                 total = total if bias is None else b.fadd(total, bias)
+                if spec.residual is not None:
+                    place = address(b, residuals[line], v * self.lanes * spec.residual.step * F32_BYTES)
+                    total = b.fadd(total, self.load_vector(place, spec.residual.step, used))
                 self.store_vector(total, address(b, out, v * self.lanes * spec.out.step * F32_BYTES), used)
+
+    def load_vector(self, place: Value, step: int, used: int) -> Value:
+        """Emit the load of the first `used` lanes, `step` elements apart."""
+        b = self.b
+        if step == 1:
+            return load_lanes(b, place, F32, self.lanes, used, "residual")
+        value = f32_splat(0.0, self.lanes)
+        for i in range(used):
+            one = b.load(address(b, place, i * step * F32_BYTES), align=F32_BYTES, typ=F32)
+            value = b.insert_element(value, one, const(i, I32))
+        return value
 
     def store_vector(self, value: Value, place: Value, used: int) -> None:
         """Emit the store of the first `used` lanes."""

@@ -118,13 +118,14 @@ class QuantizedBlocks(KernelSpec):
 @spec_format("block_product")
 @dataclass(frozen=True)
 class BlockProduct(KernelSpec):
-    """out = x w + bias, with packed weights in blocks. quantize: of quantised activations.
+    """out = x w + bias + residual, with packed weights in blocks. quantize: of quantised activations.
 
-    x, out: lines of f32; of quantised activations x has their count and length alone. per_index: lines for each index
-    of the bounded dimension, whose length an operand gives; 0: their number is fixed. by_blocks: of QuantizedBlocks.
-    in_tiles: True if a core that has tiles computes many lines in them. A row of work is a panel of output channels, of
-    all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?, length?. Scratch, by the core:
-    for tiles a panel's numbers, i8, and scales, f32; else lines' sums, f32, and a block's numbers, i8.
+    x, out, residual: lines of f32; of quantised activations x has their count and length alone. per_index: lines for
+    each index of the bounded dimension, whose length an operand gives; 0: their number is fixed. by_blocks: of
+    QuantizedBlocks. in_tiles: True if a core that has tiles computes many lines in them. A row of work is a panel of
+    output channels, of all lines. Operands: x, or numbers and ends of QuantizedBlocks; weights, out, bias?, residual?,
+    length?. Scratch, by the core: for tiles a panel's numbers, i8, and scales, f32; else lines' sums, f32, and a
+    block's numbers, i8.
     """
 
     x: Lines
@@ -135,6 +136,7 @@ class BlockProduct(KernelSpec):
     per_index: int = 0
     by_blocks: bool = False
     in_tiles: bool = False
+    residual: Lines | None = None
 
     @property
     def family(self) -> str:
@@ -253,7 +255,7 @@ def lines_of(view: View, name: str, node: Node) -> Lines:
 
 def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the steps of a block_matmul. Raises: MavcgError for weights of the run, and as lines_of."""
-    x_name, *weights, bias, gate = node.inputs
+    x_name, *weights, bias, gate, residual = node.inputs
     if any(name and name not in graph.constants for name in weights):
         raise MavcgError(
             f"node '{node.origin}' ({node.op}): its weights are computed in the run; no kernel packs them then"
@@ -270,7 +272,8 @@ def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], pack
     # The numbers of tiles are less their zero points, in 8 bits.
     small = form.bits == 8 or not form.zeros or int(graph.constants[weights[2]].max(initial=0)) < 1 << form.bits
     in_tiles = by_blocks and packing.int8_tiles and small
-    product = BlockProduct(x, out, form, quantize, bool(bias), by_blocks=by_blocks, in_tiles=in_tiles)
+    added = lines_of(views[residual], residual, node) if residual else None
+    product = BlockProduct(x, out, form, quantize, bool(bias), 0, by_blocks, in_tiles, added)
     packed = PackedConstant(
         pack_blocks_with_zeros if weights[2] else pack_blocks,
         tuple(filter(None, weights)),
@@ -278,7 +281,7 @@ def lower_block_matmul(node: Node, graph: Graph, views: Mapping[str, View], pack
         (product.rows, product.blocks, form.block_bytes),
         "uint8",
     )
-    ends = [Operand(constant=packed), Operand(node.output, written=True), *([Operand(bias)] if bias else [])]
+    ends = [Operand(constant=packed), Operand(node.output, written=True), *map(Operand, filter(None, (bias, residual)))]
     if not product.quantize:
         return (Step(product, (Operand(x_name), *ends), node.origin),)
     lines = x.count + x.count % 2 if product.paired else x.count

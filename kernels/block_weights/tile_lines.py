@@ -188,16 +188,20 @@ class TileLines:
         return acc
 
     def prefetch_out(self, panel: PanelOperands, first: Value, index: Value) -> None:
-        """Emit a block's part of the prefetches of what a tile stores at its end: a cache line of each of its lines.
+        """Emit a block's part of the prefetches of what a tile stores at its end, and of what is added to it before: a
+        cache line of each of its lines.
 
         Lines are often a multiple of 4 KiB apart, in the same set of a cache, so that none stays from panel to panel.
         """
-        b, out, share = self.b, self.spec.out, -(-TILE_ROWS // self.spec.blocks)
+        b, spec, share = self.b, self.spec, -(-TILE_ROWS // self.spec.blocks)
         for part in range(share):
             row = minimum(b, b.add(scale_index(b, index, share), const(part)), const(TILE_ROWS - 1))
-            # Not inbounds: there may be fewer lines.
-            offset = scale_index(b, b.add(first, row), out.pitch * F32_BYTES)
-            prefetch_line(b, b.gep(panel.out, [offset], name="out_ahead", source_etype=I8), write=True)
+            for pointer, lines in ((panel.out, spec.out), (panel.residual, spec.residual)):
+                if pointer is not None and lines is not None:
+                    # Not inbounds: there may be fewer lines.
+                    offset = scale_index(b, b.add(first, row), lines.pitch * F32_BYTES)
+                    ahead = b.gep(pointer, [offset], name="out_ahead", source_etype=I8)
+                    prefetch_line(b, ahead, write=pointer is panel.out)
 
     def begin(self, panel: PanelOperands, first: Value) -> None:
         """Emit the products of the blocks before the loop, and the stores of sums of those that it adds first."""

@@ -1,4 +1,4 @@
-"""Merge products of one input with weights in blocks, and fold gated activations into the quantisation before them."""
+"""Merge products of one input with weights in blocks; fold gates before them and residuals behind them into them."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ def fuse_gates(graph: Graph) -> Graph:
             continue
         gate, x = map(new.of, factors)
         attrs = {name: node.attr(name) for name in ("bits", "block", "quantize")}
-        inputs = [x, *map(new.of, node.inputs[1:5]), gate]
+        inputs = [x, *map(new.of, node.inputs[1:5]), gate, *map(new.of, node.inputs[6:])]
         shape = graph.shape(node.output)
         if graph.shape(factors[1]) == graph.shape(node.inputs[0]):
             new.into(node.output, "block_matmul", inputs, node.origin, **attrs)
@@ -143,6 +143,84 @@ def fuse_gates(graph: Graph) -> Graph:
             made = new.add("block_matmul", inputs, node.output, node.origin, **attrs)
             new.into(node.output, "reshape", [made], node.origin, shape=shape)
     return new.finish()
+
+
+_PARTS = frozenset({"concat", "pad", "pad_with", "slice", "loop_stack"})  # readers in whose buffers a tensor may lie
+
+
+def fuse_residuals(graph: Graph) -> Graph:
+    """Add a residual where a product with weights in blocks stores its result.
+
+    %p = block_matmul(%x, %w, %scales)
+    %y = add(%p, %r)                       ->    %y = block_matmul(%x, %w, %scales, _, _, _, %r)
+
+    Nothing else may read the product, behind which there may be reshapes that keep its lines. Lines of the residual
+    and of the result have to be evenly spaced, so neither may lie in a larger tensor's buffer. If both are such
+    products, the later one adds the other.
+    """
+    makers, uses = {node.output: node for node in graph.nodes}, use_counts(graph)
+    readers = dict[str, list[Node]]()
+    for node in graph.nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+
+    def is_read_whole(name: str) -> bool:
+        following = readers.get(name, [])
+        reshaped = all(is_read_whole(node.output) for node in following if node.op == "reshape")
+        return reshaped and not any(node.op in _PARTS for node in following)
+
+    def is_whole(name: str) -> bool:
+        """Return True if a tensor, which reshapes may give other shapes, has a buffer of its own."""
+        while (maker := makers.get(name)) is not None and maker.op == "reshape":
+            name = maker.inputs[0]
+        made = maker is None or not (maker.op == "slice" or maker.op.startswith("loop"))
+        return name not in graph.constants and made and is_read_whole(name)
+
+    def product_of(name: str) -> Node | None:
+        """Return the product that makes a tensor, or whose lines reshapes keep, if nothing else reads it."""
+        channels = graph.shape(name)[-1:]
+        while uses[name] == 1 and graph.shape(name)[-1:] == channels and (maker := makers.get(name)) is not None:
+            if maker.op != "reshape":
+                return maker if maker.op == "block_matmul" and not maker.inputs[6] else None
+            name = maker.inputs[0]
+        return None
+
+    def find_residual(node: Node) -> tuple[int, Node, str] | None:
+        """Return (place, product, residual) of an addition; None if there is none, or it is another node."""
+        if node.op != "add" or not is_whole(node.output):
+            return None
+        choices = []
+        for name, residual in (node.inputs, node.inputs[::-1]):
+            product, same = product_of(name), graph.types[name] == graph.types[residual] == graph.types[node.output]
+            if product is not None and same and is_whole(residual):
+                choices.append((order[product.output], product, residual))
+        return max(choices, key=lambda choice: choice[0], default=None)
+
+    order = {node.output: place for place, node in enumerate(graph.nodes)}
+    found = {node.output: choice for node in graph.nodes if (choice := find_residual(node)) is not None}
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        if node.output in found:
+            _, product, residual = found[node.output]
+            _add_residual(new, product, residual, node)
+        else:
+            new.keep(node)
+    return new.finish()
+
+
+def _add_residual(new: Rewrite, product: Node, residual: str, node: Node) -> None:
+    """Add a product with a residual in place of an addition of both, whose shape may be another one."""
+    shape, of_sum = new.types[product.output].shape, new.types[node.output].shape
+    added = new.of(residual)
+    if shape != of_sum:
+        added = new.add("reshape", [added], residual, node.origin, shape=shape)
+    inputs = [*map(new.of, product.inputs[:6]), added]
+    attrs = {name: product.attr(name) for name in ("bits", "block", "quantize")}
+    if shape == of_sum:
+        new.into(node.output, "block_matmul", inputs, product.origin, **attrs)
+    else:
+        made = new.add("block_matmul", inputs, product.output, product.origin, **attrs)
+        new.into(node.output, "reshape", [made], node.origin, shape=of_sum)
 
 
 def _has_even_lines(graph: Graph, makers: Mapping[str, Node], uses: Mapping[str, int], name: str) -> bool:

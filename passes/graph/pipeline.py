@@ -3,7 +3,7 @@
 from mavcg.graph import Graph
 from mavcg.graph.ops.nodes import verify
 from mavcg.passes.graph.activations import recognise_activations
-from mavcg.passes.graph.block_products import fuse_gates, merge_block_products
+from mavcg.passes.graph.block_products import fuse_gates, fuse_residuals, merge_block_products
 from mavcg.passes.graph.float_widths import spell_out_double, widen_half
 from mavcg.passes.graph.fold import fold_constants
 from mavcg.passes.graph.integer_results import fuse_integer_results
@@ -35,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_pointwise,
     merge_block_products,
     fuse_gates,
+    fuse_residuals,
     explicit_padding,
     prune,
 )

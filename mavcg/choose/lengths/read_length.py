@@ -49,7 +49,10 @@ def _dynamic_range(long: KernelSpec, short: KernelSpec, most: int, length: int) 
 def _block_product(long: BlockProduct, short: BlockProduct, most: int, length: int) -> _Merged | None:
     per_index = per_index_of(long.x.count, short.x.count, most, length)
     lines = replace(short.x, count=long.x.count), replace(short.out, count=long.out.count)
-    if not per_index or replace(short, x=lines[0], out=lines[1]) != long:
+    counted: dict[str, Any] = {"x": lines[0], "out": lines[1]}
+    if short.residual is not None:
+        counted["residual"] = replace(short.residual, count=long.x.count)
+    if not per_index or replace(short, **counted) != long:
         return None
     return replace(long, per_index=per_index), True
 

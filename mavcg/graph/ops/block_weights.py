@@ -36,7 +36,7 @@ def check_blocks(case: TypedNode, rows: tuple[int, ...], depth: int) -> None:
 
 
 def _block_matmul(case: TypedNode) -> tuple[TensorType, ...]:
-    """Return the type of x w + bias; with a gate, of silu(gate) * x in place of x."""
+    """Return the type of x w + bias + residual; with a gate, of silu(gate) * x in place of x."""
     x, w = case.type("x", ("f32",), rank_min=1), case.type("w", ("u8",), rank=2)
     width = w.shape[0]
     check_blocks(case, (width,), x.shape[-1])
@@ -50,7 +50,10 @@ def _block_matmul(case: TypedNode) -> tuple[TensorType, ...]:
             raise case.fail(f"gate {case.type('gate')} where {x} is needed")
         if not case.attr("quantize"):
             raise case.fail("a gate of activations that are not quantised")
-    return (TensorType("f32", (*x.shape[:-1], width)),)
+    made = TensorType("f32", (*x.shape[:-1], width))
+    if case.maybe("residual") is not None and case.type("residual", ("f32",)) != made:
+        raise case.fail(f"residual {case.type('residual')} where {made} is needed")
+    return (made,)
 
 
 def _expand_blocks(case: TypedNode) -> tuple[TensorType, ...]:
@@ -64,7 +67,7 @@ _BLOCKS = {"bits": Attr("int"), "block": Attr("int")}
 OPS = (
     Operator(
         "block_matmul",
-        ("x", "w", "scales", "zeros?", "bias?", "gate?"),
+        ("x", "w", "scales", "zeros?", "bias?", "gate?", "residual?"),
         _block_matmul,
         {**_BLOCKS, "quantize": Attr("bool", False)},
     ),

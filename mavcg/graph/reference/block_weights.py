@@ -64,7 +64,7 @@ def _expand_blocks(node: Node, inputs: Sequence[Any]) -> Array:
 
 
 def _block_matmul(node: Node, inputs: Sequence[Any]) -> Array:
-    x, w, scales, zeros, bias, gate = inputs
+    x, w, scales, zeros, bias, gate, residual = inputs
     numbers, block = _numbers(node, w, zeros), node.attr("block")
     if gate is not None:
         x = x * (gate / (1 + np.exp(-gate)))
@@ -75,7 +75,9 @@ def _block_matmul(node: Node, inputs: Sequence[Any]) -> Array:
     else:
         weights = (numbers * scales[..., None]).reshape(w.shape[0], -1)[:, : x.shape[-1]]
         total = x @ weights.T
-    return np.asarray(total if bias is None else total + bias)
+    for added in (bias, residual):
+        total = total if added is None else total + added
+    return np.asarray(total)
 
 
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {

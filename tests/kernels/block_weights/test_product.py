@@ -78,14 +78,14 @@ def inputs_of(rng: np.random.Generator, case: tuple[Any, ...]) -> tuple[list[Any
 
 
 def graph_of(inputs: list[Any], attrs: dict[str, Any]) -> Graph:
-    """A graph of the node, in which all but x and its gate is constant."""
+    """A graph of the node, in which all but x, its gate and the residual is constant."""
     names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
     node = make_node("block_matmul", names, ("y",), "tested", **attrs)
     arrays = {name: array for name, array in zip(names, inputs, strict=True) if name}
     types = {name: type_of(array) for name, array in arrays.items()}
     types["y"] = infer(node, types)[0]
-    known = {name: array for name, array in arrays.items() if name not in ("x0", "x5")}
-    read = tuple(name for name in ("x0", "x5") if name in arrays)
+    read = tuple(name for name in ("x0", "x5", "x6") if name in arrays)
+    known = {name: array for name, array in arrays.items() if name not in read}
     return Graph("test", read, ("y",), (node,), types, known)
 
 
@@ -114,6 +114,23 @@ def test_every_width_computes_the_same(assert_node: Any, case: tuple[Any, ...]) 
     known = [i for i, array in enumerate(inputs) if i and array is not None]
     (computed, *_) = assert_node("block_matmul", inputs, constants=known, compare=False, **attrs)
     assert_close(computed, graph_of(inputs, attrs), inputs)
+
+
+@pytest.mark.parametrize("case", [CASES[i] for i in (0, 1, 4, 6, 7, 11, 15)], ids=str)
+def test_a_residual_is_added_as_an_operator_behind_adds_it(
+    assert_node: Any, inside: Any, case: tuple[Any, ...]
+) -> None:
+    """With lines of the residual and of the result that lie apart, or not."""
+    inputs, attrs = inputs_of(np.random.default_rng(4), case)
+    known = [i for i, array in enumerate(inputs) if i and array is not None]
+    (plain, *_) = assert_node("block_matmul", inputs, constants=known, compare=False, **attrs)
+    residual = np.random.default_rng(5).standard_normal(plain.shape).astype(np.float32)
+    lines = {name: inside("f32", plain.shape) for name in ("x6", "y")}
+    for views in (None, lines):
+        (computed, *_) = assert_node(
+            "block_matmul", [*inputs, None, residual], constants=known, compare=False, views=views, **attrs
+        )
+        assert computed.tobytes() == (plain + residual).tobytes()
 
 
 @pytest.mark.long
@@ -337,3 +354,10 @@ def test_gates_that_no_kernel_applies_are_refused(shape: tuple[int, int], quanti
     inputs, attrs = inputs_of(np.random.default_rng(0), CASES[0])
     with pytest.raises(MavcgError, match=f"node 'tested' .*{problem}"):
         graph_of([*inputs, np.zeros(shape, np.float32)], attrs | {"quantize": quantize})
+
+
+@pytest.mark.parametrize("shape", [(1, 21), (2, 20), (21,)])
+def test_residuals_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    inputs, attrs = inputs_of(np.random.default_rng(0), (2, 64, 21, 4, 32, False, False, True))
+    with pytest.raises(MavcgError, match="residual .* is needed"):
+        graph_of([*inputs, None, np.zeros(shape, np.float32)], attrs)

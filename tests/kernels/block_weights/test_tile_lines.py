@@ -58,6 +58,20 @@ def test_the_bits_of_other_cores(case: tuple[Any, ...]) -> None:
     assert_same_bits(case, 7, (MACHINE, machines_of_all_widths()[0]))
 
 
+@pytest.mark.parametrize("lines", [16, 29])
+def test_residuals_of_tiles(lines: int) -> None:
+    if why_not():
+        pytest.skip(why_not())
+    inputs, attrs = inputs_of(np.random.default_rng(8), (lines, 160, 40, 4, 32, False, True, True))
+    residual = np.random.default_rng(9).standard_normal((lines, 40)).astype(np.float32)
+    results = []
+    for more in ([], [None, residual]):
+        graph = graph_of([*inputs, *more], attrs)
+        arrays = {name: array for name, array in (("x0", inputs[0]), ("x6", residual)) if name in graph.inputs}
+        results += run_node_on(MACHINE, graph.nodes[0], graph, arrays, parts=2, packing=PACKING, optimised=False)[:1]
+    assert results[1].tobytes() == (results[0] + residual).tobytes()
+
+
 @pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(

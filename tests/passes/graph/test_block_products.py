@@ -9,7 +9,7 @@ import pytest
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.reference import run
-from mavcg.passes.graph.block_products import fuse_gates, merge_block_products
+from mavcg.passes.graph.block_products import fuse_gates, fuse_residuals, merge_block_products
 
 BITS, BLOCK, DEPTH = 4, 16, 40
 Form = dict[str, Any]  # of a product, besides its width
@@ -104,3 +104,57 @@ def test_gates_are_applied_by_the_product(form: dict[str, Any]) -> None:
 def test_gates_that_stay_operators(form: dict[str, Any]) -> None:
     graph = gated_graph(**form)
     assert str(fuse_gates(graph)) == str(graph)
+
+
+def residual_graph(
+    turned: bool = False, cut: bool = False, constant: bool = False, reader: str = "", both: bool = False
+) -> Graph:
+    """A product and the sum of it and another tensor. cut: that is a part of an input's lines. reader: an operator that
+    reads the sum, behind a reshape. both: the other tensor is a product, too."""
+    random, shape = np.random.default_rng(0), (2, 3, 16)
+    g = GraphBuilder("g")
+    x, other = (
+        g.input("x", TensorType("f32", (2, 3, 32))),
+        g.input("other", TensorType("f32", (2, 4 if cut else 3, 16))),
+    )
+
+    def product() -> str:
+        w = g.constant(random.integers(0, 256, (16, 16)).astype(np.uint8))
+        scales = g.constant(random.uniform(0.5, 1, (16, 2)).astype(np.float32))
+        return g.add("block_matmul", [x, w, scales], bits=BITS, block=BLOCK, quantize=True)
+
+    if cut:
+        other = g.add("slice", [other], starts=(0, 0, 0), stops=shape, steps=(1, 1, 1))
+    if constant:
+        other = g.constant(random.normal(size=shape).astype(np.float32))
+    made = product()
+    total = g.add("add", [other, made] if turned else [made, product() if both else other])
+    if not reader:
+        return g.finish([total])
+    if reader == "product":
+        return g.finish([total, g.add("relu", [made])])
+    reshaped = g.add("reshape", [total], shape=shape)
+    read = g.add(reader, [reshaped, reshaped], axis=1) if reader == "concat" else g.add(reader, [reshaped])
+    return g.finish([read])
+
+
+@pytest.mark.parametrize("form", [{}, {"turned": True}, {"reader": "relu"}, {"both": True}], ids=str)
+def test_residuals_are_added_by_the_product(form: dict[str, Any]) -> None:
+    graph = residual_graph(**form)
+    fused = fuse_residuals(graph)
+    assert "add" not in {node.op for node in fused.nodes} and products(fused) == products(graph)
+    assert sum(bool(node.inputs[6]) for node in fused.nodes if node.op == "block_matmul") == 1
+    arrays = [
+        np.random.default_rng(i).normal(size=graph.shape(n)).astype(np.float32) for i, n in enumerate(graph.inputs)
+    ]
+    (before,), (after,) = run(graph, *arrays), run(fused, *arrays)
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
+    assert str(fuse_residuals(fused)) == str(fused)
+
+
+@pytest.mark.parametrize(
+    "form", [{"cut": True}, {"constant": True}, {"reader": "concat"}, {"reader": "product"}], ids=str
+)
+def test_residuals_that_stay_operators(form: dict[str, Any]) -> None:
+    graph = residual_graph(**form)
+    assert "add" in {node.op for node in fuse_residuals(graph).nodes}
