@@ -3,7 +3,6 @@
 `mavcg app build` builds what this module plans, and `mavcg app plan` reports it.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -216,18 +215,22 @@ def _by_parts(
 ) -> list[Plan]:
     """Return the networks; those whose arena exceeds the memory left beside all weights are computed by parts of rows.
 
+    One that exceeds it by parts, too, is in the least arena that was found.
+
     Pipelines, networks with a schedule or a bounded dimension, and networks that run at the same time as others stay
     unchanged.
     """
     networks = list(planned.networks)
-    room = (file.memory or 0) - planned.resident_weight_bytes
+    room = max(1, (file.memory or 0) - planned.resident_weight_bytes)
     for number, entry in enumerate(file.networks):
         whole = entry.partitions or entry.schedules or entry.bounds or any(number in pair for pair in pairs)
-        if not whole and room > 0 and networks[number].program.arena_bytes > room:
+        if not whole and networks[number].program.arena_bytes > room:
             precision = networks[number].precision.get("converted", F32)
             own = replace(request, max_arena_bytes=room, precision=precision)
-            with contextlib.suppress(ArenaTooLargeError):
+            try:
                 networks[number] = _prepare(file, entry, own, progress)
+            except ArenaTooLargeError as error:
+                networks[number] = _prepare(file, entry, replace(own, max_arena_bytes=error.least_bytes), progress)
     return networks
 
 

@@ -55,6 +55,17 @@ def test_buffers_fill_the_arena_and_do_not_overlap(head: str, keys: dict[str, st
             assert all(end <= other or stop <= begin for other, stop in ends["tracker"])
 
 
+@pytest.mark.parametrize("limit", ["30 kB", "60 kB"])  # less than the weights, and little more
+def test_beyond_the_limit_buffers_are_the_least_that_were_found(limit: str, tmp_path: Path) -> None:
+    """So the sum that the refusal names is a limit that is kept."""
+    refused = planned_memory(tmp_path, f'memory = "{limit}"')
+    sums = refused["peak_bytes"] + refused["weights_bytes"]
+    kept = planned_memory(tmp_path, f'memory = "{sums} B"')
+
+    assert refused["peak_bytes"] < 0.5 * planned_memory(tmp_path)["peak_bytes"]
+    assert int(limit.split()[0]) * 1000 < kept["peak_bytes"] + kept["weights_bytes"] <= sums
+
+
 def test_edges_are_those_of_the_file(tmp_path: Path) -> None:
     """Two convolutions and a mean: the first one's ReLU is fused, and a pad, if any, belongs to its reader."""
     edges = [edge for buffer in of_network(planned_memory(tmp_path), "tracker") for edge in buffer["edges"]]
