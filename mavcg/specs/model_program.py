@@ -41,8 +41,9 @@ class ProgramStep:
     min_chunk_rows: minimum rows of a chunk; equal to rows if the step is not worth a second thread. work: elementary
     operations. core_speeds: (label of a version, relative speed of its cores in this step), such as
     (("cortex-a55", 256), ("cortex-a75", 700)), from 1 to 65535; an absent label counts as the slowest; if empty, all
-    cores are alike. call_rows: maximum rows of one call of the kernel, 0: min_chunk_rows; between two calls a thread
-    that was migrated to another core type changes the version. row_count: rows that a run computes, the first
+    cores are alike. call_rows: maximum rows of one call of the kernel, 0: min_chunk_rows; in a program with dimensions
+    the last call takes up to a quarter more. Between two calls a thread that was migrated to another core type changes
+    the version. row_count: rows that a run computes, the first
     ones, where they follow from its lengths; `rows` is their number at the longest. None: a run computes all rows.
     """
 

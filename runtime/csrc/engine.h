@@ -40,8 +40,8 @@ struct engine_state {
 };
 
 /* Describes how a step, or its rows from first_row on, is run. step: index of its mavcg_step. Chunks are multiples of
- * min_chunk_rows; one call of the kernel computes at most call_rows. speeds: the row of speed_table with the speeds of
- * the core types; 0: all equal. */
+ * min_chunk_rows; one call of the kernel computes at most call_rows, with bounded dimensions the last one of a chunk up
+ * to a quarter more. speeds: the row of speed_table with the speeds of the core types; 0: all equal. */
 struct engine_step {
     uint32_t first_row, rows, min_chunk_rows, call_rows, kernel, first_operand, speeds, step;
 };

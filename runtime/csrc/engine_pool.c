@@ -42,6 +42,14 @@ static void *select_version(struct mavcg_function *function) {
 
 MAVCG_PRIVATE uint32_t current_core(void) { return (uint32_t)(uintptr_t)select_version(&core_number); }
 
+/* Return the rows of the next call where `left` are left. The rows of a run of bounded dimensions are no multiple of a
+ * call's: a small rest is computed with the last call, as a call of its own would read all of the step's weights for it.
+ * call_rows is below 1 << 31. */
+static uint32_t rows_of_call(const struct engine_step *step, uint32_t left) {
+    uint32_t last = step->call_rows + (DIMENSIONS ? step->call_rows / 4 : 0);
+    return left > last ? step->call_rows : left;
+}
+
 MAVCG_PRIVATE void compute_rows(struct mavcg_context *context, const struct engine_step *step, uint32_t begin,
                                 uint32_t end, void *scratch) {
     void **operands = context->operands + step->first_operand;
@@ -51,7 +59,7 @@ MAVCG_PRIVATE void compute_rows(struct mavcg_context *context, const struct engi
         return;
     }
     for (uint32_t next; begin < end; begin = next) {
-        next = end - begin > step->call_rows ? begin + step->call_rows : end;
+        next = begin + rows_of_call(step, end - begin);
         engine_kernel *kernel = (engine_kernel *)select_version(&functions[step->kernel]);
         kernel(operands, step->first_row + begin, step->first_row + next, scratch);
     }

@@ -24,8 +24,8 @@ MAVCG_PRIVATE uint32_t current_core(void);
 /* Return the number of minimum chunks in `rows` rows of a step. */
 MAVCG_PRIVATE uint32_t min_chunks(const struct engine_step *step, uint32_t rows);
 
-/* Compute rows begin to end - 1, at most call_rows per call; each call uses the version for the core that the thread
- * runs on at that time. */
+/* Compute rows begin to end - 1, call_rows per call, with bounded dimensions up to a quarter more in the last one; each
+ * call uses the version for the core that the thread runs on at that time. */
 MAVCG_PRIVATE void compute_rows(struct mavcg_context *context, const struct engine_step *step, uint32_t begin,
                                 uint32_t end, void *scratch);
 

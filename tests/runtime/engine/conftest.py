@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 LENGTH, LAYERS, ROWS, NAPS, SCRATCH = 1000, 12, 96, 3, 4096  # as in kernels.c and driver.c
 WEIGHTS = (np.arange(LENGTH) % 17 * 0.25).astype(np.float32)
 ARENA_HALF = 4096
-KERNELS = ("chain_1", "who_1", "modes_1", "intact_1", "nap_1")
+KERNELS = ("chain_1", "who_1", "modes_1", "intact_1", "nap_1", "spans_1")
 
 Array = NDArray[np.float32]
 Build = Callable[..., Path]

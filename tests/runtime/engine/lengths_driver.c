@@ -15,6 +15,20 @@ static int set(exercise_context *context, int64_t rows, int64_t columns, int64_t
     return exercise_set_shape(context, dims);
 }
 
+/* A chunk of all rows is computed in calls of 8 rows, the last of which takes a rest of at most 2. */
+static void check_calls(const int32_t *spans, int64_t rows) {
+    int64_t rest = rows % 8, joined = rows > 8 && rest && rest <= 2 ? 8 : 0, last = rest + joined;
+    for (int64_t i = 0; i < rows; i++) NEED(spans[i] == (i < rows - last ? 8 : last));
+}
+
+/* Chunks of any number of rows: no call has more rows than ten, and each has as many as say so. */
+static void check_shared_calls(const int32_t *spans, int64_t rows) {
+    for (int64_t i = 0; i < rows; i += spans[i]) {
+        NEED(spans[i] >= 1 && spans[i] <= 10 && spans[i] <= rows - i);
+        for (int64_t j = 1; j < spans[i]; j++) NEED(spans[i + j] == spans[i]);
+    }
+}
+
 /* The sizes and results of the lengths that the context has. */
 static void check(exercise_context *context, int64_t rows, int64_t columns) {
     const mavcg_tensor *in = exercise_context_inputs(context), *out = exercise_context_outputs(context);
@@ -23,17 +37,21 @@ static void check(exercise_context *context, int64_t rows, int64_t columns) {
     NEED(in[1].dims[0] == 2 * columns + 1 && in[1].bytes == (uint64_t)(2 * columns + 1) * 4);
     NEED(out[0].dims[0] == cells && out[0].bytes == (uint64_t)cells * 4);
     NEED(out[1].dims[0] == halves && out[1].bytes == (uint64_t)halves * 4);
-    int32_t *p = malloc(out[0].bytes), *q = malloc(out[1].bytes); /* exactly as large: a sanitizer sees what is more */
+    /* exactly as large: a sanitizer sees what is more */
+    int32_t *p = malloc(out[0].bytes), *q = malloc(out[1].bytes);
+    int32_t *whole = malloc(out[2].bytes), *shared = malloc(out[3].bytes);
     static float given[ROWS * COLUMNS * 3];
     const void *inputs[] = {given, given};
-    void *outputs[] = {p, q};
-    NEED(p && q);
+    void *outputs[] = {p, q, whole, shared};
+    NEED(p && q && whole && shared);
     int status = exercise_run(context, inputs, outputs);
     if (status) fprintf(stderr, "%s\n", exercise_error_text(status));
     NEED(status == MAVCG_OK);
     for (int64_t i = 0; i < cells; i++) NEED(p[i] == 2 * columns + 1);
     for (int64_t i = 0; i < halves; i++) NEED(q[i] == rows * columns);
-    free(p), free(q);
+    check_calls(whole, cells);
+    check_shared_calls(shared, cells);
+    free(p), free(q), free(whole), free(shared);
 }
 
 int main(int argc, char **argv) {

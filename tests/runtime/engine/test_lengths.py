@@ -23,6 +23,12 @@ def words(name: str, word: Count, output: int, rows: Count, most: int) -> Progra
     return ProgramStep(name, "nap", "nap_1", operands, most, 4, most, row_count=rows)
 
 
+def spans(name: str, output: int, chunk: int, most: int, rows: Count) -> ProgramStep:
+    """A step of calls of 8 rows that writes the rows of its call into each of its rows."""
+    out = (OperandAddress("output", index=output),)
+    return ProgramStep(name, "spans", "spans_1", out, most, chunk, most, call_rows=8, row_count=rows)
+
+
 PROGRAM = Program(
     "exercise",
     (
@@ -32,8 +38,15 @@ PROGRAM = Program(
     (
         ProgramTensor("p", TensorType("i32", (48,)), (CELLS,)),
         ProgramTensor("q", TensorType("i32", (4,)), (HALVES,)),
+        ProgramTensor("whole", TensorType("i32", (48,)), (CELLS,)),
+        ProgramTensor("shared", TensorType("i32", (48,)), (CELLS,)),
     ),
-    (words("cells", TWICE, 0, CELLS, 48), words("halves", CELLS, 1, HALVES, 4)),
+    (
+        words("cells", TWICE, 0, CELLS, 48),
+        words("halves", CELLS, 1, HALVES, 4),
+        spans("whole", 2, 48, 48, CELLS),
+        spans("shared", 3, 4, 48, CELLS),
+    ),
     4096,
     SCRATCH,
     len(CONSTANTS),
@@ -64,7 +77,7 @@ def test_the_header_says_what_follows_from_the_lengths() -> None:
 
 
 def with_step(**changes: object) -> Program:
-    return replace(PROGRAM, steps=(replace(STEP, **changes), PROGRAM.steps[1]))  # type: ignore[arg-type]
+    return replace(PROGRAM, steps=(replace(STEP, **changes), *PROGRAM.steps[1:]))  # type: ignore[arg-type]
 
 
 def with_word(count: Count) -> Program:
