@@ -3,7 +3,9 @@ objects of `mavcg build`."""
 
 import datetime
 import hashlib
+import itertools
 import math
+import os
 import re
 import resource
 import shlex
@@ -11,7 +13,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,9 +22,10 @@ from bench.corpus.rows import EQUAL, NO_VERSIONS, NOT_TRIED, Row
 from bench.corpus.ways import BUILD, LAUNCH, PLAIN, Way, environment, processors, ways_of, write_tools
 from bench.record import commit
 from mavcg.errors import MavcgError
+from mavcg.files import store
 from mavcg.files.child_python import commands_folder
 from mavcg.files.scratch import scratch_folder
-from mavcg.objects.inspection import loaded_bytes
+from mavcg.objects.inspection import loaded_bytes, notes
 from mavcg.program.launch_log import VARIABLE, read_log
 
 SECONDS = 7200  # that a command may take: builds for seven cores on a machine that others load
@@ -38,6 +41,9 @@ _KEPT_AS_IT_IS = re.compile(
     r"^mavcg: (?P<why>(?:(?!\nmavcg: ).)*?)(?:;|\n) *growth [^;\n]*(?:;|\n) *the compiler's own object stays$",
     re.MULTILINE | re.DOTALL,
 )
+# Lines of compilers, linkers, CMake and configure scripts about an error; make's own line follows what failed.
+_ERROR = re.compile(r"\berror(\[\w+\])?:|^CMake Error|\bundefined (reference|symbol)", re.IGNORECASE)
+_MAKES = re.compile(r"^(g?make|ninja)(\[\d+\])?: ")
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,8 @@ class Trial:
         return self.scratch / "launched.log"
 
 
-class _Failed(Exception):
-    """A command of a package failed; the text says which and how."""
+class Failed(Exception):
+    """A command of a package failed, or `mavcg build` made none of its objects; the text says which and how."""
 
 
 def try_package(package: Package, way: Way, folder: Path, data: Path, timed: bool) -> Row:
@@ -87,12 +93,12 @@ def try_package(package: Package, way: Way, folder: Path, data: Path, timed: boo
             return _tried(package, way, Trial(scratch, folder, data, timed), row)
     except MavcgError as error:
         return replace(row, verdict=f"{NOT_TRIED}{error}")
-    except _Failed as error:
+    except Failed as error:
         return replace(row, verdict=str(error))
 
 
 def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
-    """Build a package that is unpacked thrice, and compare the programs; returns its row. Raises: _Failed."""
+    """Build a package that is unpacked thrice, and compare the programs; returns its row. Raises: Failed."""
     plain = _build(package, way, trial, PLAIN)
     if not (profile := trial.folder / "profile.json").exists():
         if way == ways_of(package)[0]:
@@ -103,7 +109,8 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
     if package.check and not way.arm:
         _run(package.check, plain, "check of the plain build")
     launched = _build(package, way, trial, LAUNCH)
-    logged = {str(Path(entry.object).relative_to(launched.folder)) for entry in read_log(trial.log)}
+    # A makefile may name an object by way of another folder: programs/../lib/lz4hc.o.
+    logged = {os.path.relpath(Path(entry.object).resolve(), launched.folder.resolve()) for entry in read_log(trial.log)}
     objects = sorted({*logged, *package.objects})
     (trial.scratch / OBJECTS).write_text("".join(f"{path}\n" for path in objects), encoding="utf-8")
     grown = [(int(match["before"]), int(match["after"])) for match in _GROWTH.finditer(launched.log)]
@@ -122,11 +129,22 @@ def _tried(package: Package, way: Way, trial: Trial, row: Row) -> Row:
         return replace(row, verdict=f"{NO_VERSIONS}{why_no_versions(launched.log)}") if row.verdict == EQUAL else row
     try:
         built = _build(package, way, trial, BUILD)
+        refuse_compilers_own(built.folder, objects)
         verdict = _compare(package, way, right, built)
-    except _Failed as error:
+    except Failed as error:
         return replace(row, build_verdict=str(error))
     code = sum(loaded_bytes(built.folder / path) for path in objects)
     return replace(row, build_verdict=verdict, build_bytes=code)
+
+
+def refuse_compilers_own(folder: Path, objects: Sequence[str]) -> None:
+    """Raise Failed if `mavcg build` did not make one of these objects, of which equal outputs would say nothing.
+
+    folder: of a build with BUILD. objects: paths within it.
+    """
+    own = [path for path in objects if not (folder / path).is_file() or not notes(folder / path)]
+    if own:
+        raise Failed(f"{BUILD}: {len(own)} of {len(objects)} objects are not by mavcg build: {own[0]}")
 
 
 def why_no_versions(log: str) -> str:
@@ -170,7 +188,7 @@ def _work_cpu_s(package: Package, built: Built) -> float:
 
 
 def _build(package: Package, way: Way, trial: Trial, tool: str) -> Built:
-    """Build a package in the trial's folder of this name, by the compiler alone, LAUNCH or BUILD. Raises: _Failed, also
+    """Build a package in the trial's folder of this name, by the compiler alone, LAUNCH or BUILD. Raises: Failed, also
     for a build that met a fault of mavcg, which leaves the compiler's object."""
     folder = trial.scratch / tool
     tools, out = folder.with_name(f"{tool}-tools"), folder.with_name(f"{tool}-out")
@@ -180,6 +198,8 @@ def _build(package: Package, way: Way, trial: Trial, tool: str) -> Built:
     if tool != PLAIN:
         trial.log.touch()
         more |= {"MAVCG_CONFIG": str(trial.scratch / "mavcg.toml"), VARIABLE: str(trial.log)}
+        if trial.timed:  # what earlier trials left in the user's cache would take no time
+            more |= {store.VARIABLE: str(trial.scratch / "cache")}
         more |= {"CORPUS_FOLDER": str(folder), "CORPUS_OBJECTS": str(trial.scratch / OBJECTS)}
     variables = environment(way, tools, more)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -188,7 +208,7 @@ def _build(package: Package, way: Way, trial: Trial, tool: str) -> Built:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     (trial.folder / f"{way.name}-{tool}.log").write_text(log, encoding="utf-8")
     if fault := next((line for line in log.splitlines() if FAULT in line), ""):
-        raise _Failed(f"{tool}: {fault.strip()[:160]}")
+        raise Failed(f"{tool}: {fault.strip()[:160]}")
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return replace(built, cpu_s=spent, log=log)
 
@@ -227,7 +247,7 @@ def _gain(package: Package, plain: Built, launched: Built) -> float:
 
 
 def _run(command: str, built: Built, what: str, more: Mapping[str, str] | None = None) -> bytes:
-    """Run a command of a shell. Returns: its output, for a build with that to stderr. Raises: _Failed."""
+    """Run a command of a shell. Returns: its output, for a build with that to stderr. Raises: Failed."""
     both = subprocess.STDOUT if what == BUILDING else subprocess.PIPE
     variables = {**built.environment, **(more or {})}
     try:
@@ -240,8 +260,18 @@ def _run(command: str, built: Built, what: str, more: Mapping[str, str] | None =
             timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise _Failed(f"{what}: more than {SECONDS} s") from None
+        raise Failed(f"{what}: more than {SECONDS} s") from None
     if done.returncode:
-        lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        raise _Failed(f"{what}: status {done.returncode}: {(lines or ['no message'])[-1][:160]}")
+        said = first_error((done.stderr or done.stdout).decode(errors="replace"))
+        raise Failed(f"{what}: status {done.returncode}: {said[:160]}")
     return done.stdout
+
+
+def first_error(log: str) -> str:
+    """Return the first line about an error in the output of a command that failed; else the last before make's own line
+    about it, or the last."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    if found := next((line for line in lines if _ERROR.search(line) and not _MAKES.search(line)), ""):
+        return found
+    before = itertools.takewhile(lambda line: not (_MAKES.search(line) and "***" in line), lines)
+    return [*(lines[-1:] or ["no message"]), *before][-1]

@@ -1,5 +1,6 @@
 """The corpus' comparison finds what differs: a package of two files, and the same one with faults."""
 
+import os
 import shutil
 import subprocess
 import tarfile
@@ -12,8 +13,17 @@ from bench.corpus import packages
 from bench.corpus.inputs import write_inputs
 from bench.corpus.packages import Package, read_packages
 from bench.corpus.rows import EQUAL
-from bench.corpus.trial import MOST_REPEATED, repeated, try_package, why_no_versions
-from bench.corpus.ways import ways, ways_of
+from bench.corpus.trial import (
+    MOST_REPEATED,
+    Failed,
+    first_error,
+    refuse_compilers_own,
+    repeated,
+    try_package,
+    why_no_versions,
+)
+from bench.corpus.ways import BUILD as BUILD_TOOL
+from bench.corpus.ways import LAUNCH, PLAIN, ways, ways_of
 from mavcg.errors import MavcgError
 from mavcg.program.report import lines_of
 from mavcg.text.terminal import shown_lines
@@ -69,16 +79,73 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", ["zig", "zig-aarch64"])
-def test_a_package_is_equal_and_has_versions(tried: Any, way: str, perf: str) -> None:
+def test_a_package_is_equal_and_has_versions(tried: Any, tmp_path: Path, way: str, perf: str) -> None:
     if way not in ways():
         pytest.skip(f"no {way} here")
 
-    row = tried(Package("own", BUILD, "$RUN ./own", check="test -x own"), way, timed=True)
+    build = f'{BUILD} && echo "$MAVCG_CACHE" > {tmp_path}/cache-$(basename $PWD)'
+    row = tried(Package("own", build, "$RUN ./own", check="test -x own"), way, timed=True)
 
     assert row.verdict == row.build_verdict == EQUAL, row
     assert row.version == "1.0" and row.files == 1 and row.bytes_after > row.bytes_before
     assert row.build_bytes > row.bytes_before
     assert row.launch_s > 0 and row.plain_s > 0 and (row.gain is None) == way.endswith("aarch64")
+    plain, launched = ((tmp_path / f"cache-{tool}").read_text().strip() for tool in (PLAIN, LAUNCH))
+    assert plain == os.environ.get("MAVCG_CACHE", "") != launched and not Path(launched).exists(), (
+        "its own, and removed"
+    )
+
+
+@pytest.mark.long
+def test_an_object_named_by_way_of_another_folder_is_replaced(tried: Any, perf: str) -> None:
+    build = "mkdir sub && $CC -O2 -c -o sub/../own.o own.c && $CC own.o -o own"
+
+    row = tried(Package("own", build, "$RUN ./own"), "zig")
+
+    assert (row.verdict, row.build_verdict, row.files) == (EQUAL, EQUAL, 1), row
+    assert row.build_bytes > row.bytes_before
+
+
+@pytest.mark.long
+def test_a_build_that_kept_the_compilers_object_is_not_equal(tried: Any, perf: str) -> None:
+    own = f"case $CC in */{BUILD_TOOL}-tools/*) {zig_program()} cc -O2 -c own.c;; esac"
+
+    row = tried(Package("own", f"$CC -O2 -c own.c && {own} && $CC own.o -o own", "$RUN ./own"), "zig")
+
+    assert row.verdict == EQUAL and row.build_bytes == 0
+    assert row.build_verdict == "build: 1 of 1 objects are not by mavcg build: own.o"
+
+
+def test_objects_of_a_compiler_are_told_from_those_of_mavcg_build(tmp_path: Path) -> None:
+    (tmp_path / "own.c").write_text("int one(void) { return 1; }\n")
+    subprocess.run([str(zig_program()), "cc", "-c", "own.c"], cwd=tmp_path, check=True)
+
+    with pytest.raises(Failed, match="build: 2 of 2 objects are not by mavcg build: none.o"):
+        refuse_compilers_own(tmp_path, ["none.o", "own.o"])
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        (
+            "cc a.c\na.c:1:2: error: no x\nb.c:3: error: no y\nmake: *** [Makefile:3: a.o] Error 1\n",
+            "a.c:1:2: error: no x",
+        ),
+        (
+            "cc a.c\nmavcg: a.c: no such core\nmake[1]: *** [a.o] Error 1\nmake: *** [all] Error 2",
+            "mavcg: a.c: no such core",
+        ),
+        ("ld: a.o: undefined reference to `x'\ncollect2: error: ld returned 1", "ld: a.o: undefined reference to `x'"),
+        ("error[E0425]: cannot find `x`\nerror: aborting", "error[E0425]: cannot find `x`"),
+        ("CMake Error at a.txt:1:\n  none\n-- Configuring incomplete", "CMake Error at a.txt:1:"),
+        ("checking for strerror... yes\nno compiler\n", "no compiler"),
+        ("make: *** No rule to make target 'x'.  Stop.\n", "make: *** No rule to make target 'x'.  Stop."),
+        ("\n", "no message"),
+    ],
+    ids=["compiler", "mavcg", "linker", "rustc", "cmake", "last", "make", "none"],
+)
+def test_a_build_that_failed_shows_its_first_error(log: str, shown: str) -> None:
+    assert first_error(log) == shown
 
 
 @pytest.mark.long
