@@ -119,7 +119,7 @@ class StepMerger:
         known = {} if pads is None else pad_numbers(plain.spec, pads, start)
         offsets = part_offsets([step.node for step in steps], self.samples, self.axes, self.views)
         starts = [*offsets, *([] if start is None else [start])]
-        merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *starts], views, known)
+        merged = merge_by_words(specs, self.samples, self.dimensions, [*counts, *starts], views, known, starts)
         if merged is None:
             raise step_refusal(plain, self.dimensions, f"no kernel of it ({plain.spec.family}) takes all lengths")
         operands = (

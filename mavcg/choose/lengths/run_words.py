@@ -48,12 +48,14 @@ def merge_by_words(
     known: Sequence[Count] = (),
     views: Sequence[RunView | None] = (),
     given: Mapping[str, Count] = {},
+    starts: Sequence[Count] = (),
 ) -> MergedSpec | None:
     """Return the kernel of a step for all lengths; None if there is none, or the specs differ otherwise.
 
     specs: of the step at each of all_samples, of which the first has the longest lengths. known: counts of the step's
     tensors, which no fit finds where they are no products of lengths. views: of its operands, where they are known.
-    given: integers of the spec that the samples do not tell, by path.
+    given: integers of the spec that the samples do not tell, by path. starts: offsets of the node's parts, of which a
+    copy's offset is one: 4 * (height / 2) * (width / 2) is height * width at even samples.
     """
     specs = [_comparable(spec) for spec in specs]
     longest = specs[0]
@@ -64,6 +66,8 @@ def merge_by_words(
     of_operands = {f"nest.strides.{i}": _of_tensors([view]) for i, view in enumerate(views) if view is not None}
     if isinstance(longest, ResampleSpec):  # it loops over its result, and reads rows of the first operand
         of_operands |= {"nest.shape": _of_tensors(views[-1:]), "": _of_tensors(views[:1])}
+    if isinstance(longest, CopySpec):
+        of_operands[""] = [start for start in starts if is_symbolic(start)]
     counts: dict[str, Count] = {}
     for path in leaves[0]:
         if not has_meaning(longest, path):

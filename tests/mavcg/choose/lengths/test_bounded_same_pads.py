@@ -60,6 +60,20 @@ def mobile(net: Images, mode: str) -> None:
     net.pool("AveragePool", 3, 2, strides=[2, 1], auto_pad=mode)
 
 
+def test_the_offset_of_a_part_behind_halved_sides(tmp_path: Path) -> None:
+    """Behind four channels of (height + 1) / 2 by (width + 1) / 2 elements a map of one channel is copied to an offset
+    that is height * width where both are even, as at all lengths that are sampled."""
+
+    def write(net: Images) -> None:
+        net.conv(1, 1, 1)
+        _beside(net, "SAME_LOWER")
+
+    lengths = [(9, 9), (10, 9), (9, 10), (12, 10), (11, 13), (14, 14)]
+    assert_images(
+        tmp_path, images(write, 1, 3, "height", "width"), {"height": (9, 14), "width": (9, 14)}, lengths, [(11, 12)]
+    )
+
+
 @pytest.mark.parametrize("mode", SAME)
 @pytest.mark.long
 def test_networks_of_images(tmp_path: Path, mode: str) -> None:
