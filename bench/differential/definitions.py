@@ -30,9 +30,19 @@ def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
         x, flat = given[0], helper.make_node(node.op_type, ["x"], ["y"], axis=1)
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
         return [computed(flat, 13, [rows])[0].reshape(x.shape)]
-    if node.op_type == "Resize" and _is_aligned(node) and len(node.input) == 3:
-        # By the length that the result has (docs/operators.md): ONNX's reference takes it before it is rounded down.
-        sizes = np.floor(given[0].shape * np.asarray(given[2])).astype(np.int64)
+    rule = _resize_rule(node)
+    # By the length that the result has (docs/operators.md): ONNX's reference takes it before it is rounded down.
+    scales = given[2] if rule is not None and len(node.input) == 3 else None
+    if rule == b"pytorch_half_pixel" and scales is not None and scales.size == given[0].ndim and not _is_smoothed(node):
+        alone = np.floor(given[0].shape * scales) == 1  # axes whose only element is the first one
+        first = given[0][tuple(slice(1) if axis else slice(None) for axis in alone)]
+        inputs = dict(zip(node.input, given, strict=True)) | {
+            node.input[0]: first,
+            node.input[2]: np.where(alone, 1, scales).astype(scales.dtype),
+        }
+        return run_reference(node, opset, {name: x for name, x in inputs.items() if name})
+    if rule == b"align_corners" and scales is not None:
+        sizes = np.floor(given[0].shape * scales).astype(np.int64)
         sized = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
         sized.attribute.extend(node.attribute)
         return run_reference(sized, opset, {"x": given[0], "sizes": sizes})
@@ -46,8 +56,14 @@ def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
     return run_reference(node, opset, inputs)
 
 
-def _is_aligned(node: Any) -> bool:
-    return any(a.name == "coordinate_transformation_mode" and a.s == b"align_corners" for a in node.attribute)
+def _resize_rule(node: Any) -> bytes | None:
+    """Return how a Resize finds coordinates; None for other nodes, and where it is not said."""
+    rules = (bytes(a.s) for a in node.attribute if a.name == "coordinate_transformation_mode")
+    return next(rules, None) if node.op_type == "Resize" else None
+
+
+def _is_smoothed(node: Any) -> bool:
+    return any(a.name == "antialias" and a.i for a in node.attribute)
 
 
 def _gelu_tail(x: Array) -> Array:

@@ -169,11 +169,15 @@ def test_any_place_is_right_in_a_window_with_nan() -> None:
     np.testing.assert_array_equal(moved.bound, [[[np.inf]], [[0]], [[0]]])
 
 
-def test_an_aligned_resize_goes_by_the_length_of_the_result() -> None:
+@pytest.mark.parametrize(
+    ("rule", "scales"),
+    [("align_corners", (1.7, 1.3)), ("pytorch_half_pixel", (0.39, 1.3)), ("pytorch_half_pixel", (0.2, 0.33))],
+)
+def test_a_resize_goes_by_the_length_of_the_result(rule: str, scales: tuple[float, float]) -> None:
+    """0.39 of 5 rows are one row, the first, which is not where half a pixel of 1.95 rows lies."""
     part = Part("g0_", 13, np.random.default_rng(0))
     image = np.random.default_rng(1).normal(size=(1, 2, 5, 6)).astype(np.float32)
-    part.inputs |= {"g0_x": image, "g0_s": np.array([1, 1, 1.7, 1.3], np.float32)}
-    rule = "align_corners"
+    part.inputs |= {"g0_x": image, "g0_s": np.array([1, 1, *scales], np.float32)}
     part.outputs = [part.add("Resize", "g0_x", "", "g0_s", mode="linear", coordinate_transformation_mode=rule)]
     (truth,), (theirs,) = _bounded(part), expected_outputs(part)
     assert np.all(np.abs(theirs - truth.value) <= truth.bound)
