@@ -52,6 +52,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.accelerators.accel_fusion"),
     ("-m", "bench.accelerators.accel_accuracy"),
     ("-m", "bench.accelerators.accel_rtl"),
+    ("-m", "bench.accelerators.accel_synthesis"),
     ("-m", "bench.pbqp"),
     ("-m", "bench.sparsity", "--record"),
     ("-m", "bench.selection_boards"),

@@ -165,10 +165,24 @@ def accel_rtl(record: Record) -> str:
     return f"{text}cycles do not depend on the machine.\n\n{table(tuple(row), [tuple(row.values())])}"
 
 
+def accel_synthesis(record: Record) -> str:
+    """Return the table of what the hardware takes of an FPGA."""
+    row = {
+        "target": record["target"],
+        "LUT4": record["lut4"],
+        "flip-flops": record["flip_flops"],
+        "multipliers 18 x 18": record["multipliers_18x18"],
+        "block RAMs of 18 kbit": record["block_rams_18_kbit"],
+    }
+    text = f"Synthesised for Lattice's ECP5 by {record['yosys'].split(' (')[0]}; nothing is placed or routed."
+    return f"{text}\n\n{table(tuple(row), [tuple(row.values())])}"
+
+
 TABLES: Tables = {
     "accel_fusion": ("Fusion for an instruction-set accelerator", accel_fusion),
     "accel_learned": ("Learned costs of fused groups", accel_learned),
     "accel_simulated": ("Programs for an instruction-set accelerator", accel_simulated),
     "accel_rtl": ("Programs on the accelerator's hardware", accel_rtl),
+    "accel_synthesis": ("The accelerator's hardware on an FPGA", accel_synthesis),
     "accel_accuracy": ("Accuracy of 8-bit radix positions", accel_accuracy),
 }
