@@ -30,22 +30,10 @@ def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
         x, flat = given[0], helper.make_node(node.op_type, ["x"], ["y"], axis=1)
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
         return [computed(flat, 13, [rows])[0].reshape(x.shape)]
-    rule = _resize_rule(node)
-    # By the length that the result has (docs/operators.md): ONNX's reference takes it before it is rounded down.
-    scales = given[2] if rule is not None and len(node.input) == 3 else None
-    if rule == b"pytorch_half_pixel" and scales is not None and scales.size == given[0].ndim and not _is_smoothed(node):
-        alone = np.floor(given[0].shape * scales) == 1  # axes whose only element is the first one
-        first = given[0][tuple(slice(1) if axis else slice(None) for axis in alone)]
-        inputs = dict(zip(node.input, given, strict=True)) | {
-            node.input[0]: first,
-            node.input[2]: np.where(alone, 1, scales).astype(scales.dtype),
-        }
-        return run_reference(node, opset, {name: x for name, x in inputs.items() if name})
-    if rule == b"align_corners" and scales is not None:
-        sizes = np.floor(given[0].shape * scales).astype(np.int64)
-        sized = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
-        sized.attribute.extend(node.attribute)
-        return run_reference(sized, opset, {"x": given[0], "sizes": sizes})
+    if node.op_type == "Resize" and len(node.input) == 3:
+        resized = _resized(node, opset, given[0], given[2])
+        if resized is not None:
+            return resized
     own = DEFINITIONS.get(node.op_type)
     if own is not None:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -56,14 +44,26 @@ def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
     return run_reference(node, opset, inputs)
 
 
-def _resize_rule(node: Any) -> bytes | None:
-    """Return how a Resize finds coordinates; None for other nodes, and where it is not said."""
-    rules = (bytes(a.s) for a in node.attribute if a.name == "coordinate_transformation_mode")
-    return next(rules, None) if node.op_type == "Resize" else None
+def _resized(node: Any, opset: int, x: Array, scales: Array) -> Sequence[Array] | None:
+    """Return a Resize by the length that the result has; None where ONNX's reference computes it so.
 
+    It takes the length before it is rounded down (docs/operators.md).
+    """
+    from onnx import helper
 
-def _is_smoothed(node: Any) -> bool:
-    return any(a.name == "antialias" and a.i for a in node.attribute)
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    rule, named = attributes.get("coordinate_transformation_mode"), ["x", "", "scales"]
+    sizes = np.floor(np.asarray(x.shape) * scales).astype(np.int64) if scales.size == x.ndim else None
+    if sizes is not None and rule == b"align_corners":
+        given, named = {"x": x, "sizes": sizes}, ["x", "", "", "sizes"]
+    elif sizes is not None and rule == b"pytorch_half_pixel" and not attributes.get("antialias"):
+        first = x[tuple(slice(1) if size == 1 else slice(None) for size in sizes)]  # a single element is the first one
+        given = {"x": first, "scales": np.where(sizes == 1, 1, scales).astype(scales.dtype)}
+    else:
+        return None
+    sized = helper.make_node("Resize", named, ["y"])
+    sized.attribute.extend(node.attribute)
+    return run_reference(sized, opset, given)
 
 
 def _gelu_tail(x: Array) -> Array:
