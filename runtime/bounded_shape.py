@@ -9,7 +9,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph.counts import bounds_words
 from mavcg.runtime.declared import ffi
-from mavcg.runtime.library_tables import Tensor, check_status, dimensions_of, has_states, tensor_of
+from mavcg.runtime.library_tables import Tensor, check_status, dimensions_of, tensor_of
 
 _SIZE: int = ffi.integer_const("MAVCG_ERROR_SIZE")
 Shapes = Sequence[tuple[int, ...]]
@@ -30,7 +30,7 @@ def set_shapes(path: Path, table: Any, context: Any, shapes: Shapes) -> tuple[tu
     fits = [len(shape) for shape in shapes] == ranks and all(d < 1 << 63 for shape in shapes for d in shape)
     status = table.set_shape(context, ffi.new("int64_t *[]", dims)) if fits else _SIZE
     if status == _SIZE:
-        raise MavcgError(f"{path}: {_mismatch(table, shapes)}")
+        raise MavcgError(f"{path}: {_mismatch(table, shapes, _is_full(table, context))}")
     check_status(path, table, status)
     return context_tensors(table, context)
 
@@ -55,14 +55,24 @@ def check_run(path: Path, table: Any, status: int) -> None:
     check_status(path, table, status)
 
 
-def _mismatch(table: Any, shapes: Shapes) -> str:
-    """Return which shapes were given, and which the library takes."""
+def _is_full(table: Any, context: Any) -> bool:
+    """Return True if states have grown beyond the lengths with which a run may begin: then no shapes fit.
+
+    The context's present ones fit otherwise, and change nothing.
+    """
+    inputs, _ = context_tensors(table, context)
+    dims = [ffi.new("int64_t[]", list(tensor.shape) or 1) for tensor in inputs]
+    return bool(table.set_shape(context, ffi.new("int64_t *[]", dims)) == _SIZE)
+
+
+def _mismatch(table: Any, shapes: Shapes, is_full: bool) -> str:
+    """Return which shapes were given, and which the library takes. is_full: none, before a reset of its states."""
     given = " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
     bounds = dimensions_of(table)
     named = " and ".join(f"{name} of {bounds_words(*each)} in place of {each[1]}" for name, each in bounds.items())
     longest = ", ".join(str(tensor_of(table.inputs[i])) for i in range(table.input_count))
-    full = "reset() the states if they are full, " if has_states(table) and table.state_count else ""
+    remedy = "its states are full: reset() or restore_state() them" if is_full else "give such arrays"
     return (
         f"inputs {given} do not fit {longest} with the dimension{'s' if len(bounds) > 1 else ''} {named}; "
-        f"give such arrays, {full}or build the library with other bounds (--shape)"
+        f"{remedy}, or build the library with other bounds (--shape)"
     )

@@ -145,11 +145,18 @@ class Model:
         return outputs
 
     def profile(self, *arrays: Array, runs: int = 1) -> tuple[StepTime, ...]:
-        """Return the median time of each step over `runs` runs. Raises: as run."""
+        """Return the median time of each step over `runs` runs. Raises: as run.
+
+        With states and a bounded dimension, by which they may grow, each run begins with the states of the first: all
+        are of the same lengths.
+        """
         if runs < 1:
             raise MavcgError(f"{self.path}: runs={runs}; give 1 or more")
         times = np.zeros((runs, len(self._steps)))
-        for row in times:
+        saved = self.save_state() if runs > 1 and self.states and self.dimensions else None
+        for number, row in enumerate(times):
+            if number and saved is not None:
+                self.restore_state(saved)
             status, _ = self._run(arrays, None, row)
             check_run(self.path, self._table, status)
         return tuple(StepTime(*step, float(ns)) for step, ns in zip(self._steps, np.median(times, axis=0), strict=True))

@@ -4,7 +4,7 @@
 # times as long. Version 14, Debian's: others format differently. Skips with a message where there is none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mapfile -t files < <(git ls-files 'runtime/*.[ch]' 'fuzz/c/*.[ch]' 'fuzz/inject/*.[ch]' 'mavcg/lab/runners/csrc/*.[ch]' 'mavcg/lab/simulate/csrc/*.[ch]' 'mavcg/program/csrc/*.[ch]' 'bench/*.c' \
+mapfile -t files < <(git ls-files 'runtime/*.[ch]' 'fuzz/c/*.[ch]' 'fuzz/inject/*.[ch]' 'mavcg/accelerators/rtl/csrc/*.[ch]*' 'mavcg/lab/runners/csrc/*.[ch]' 'mavcg/lab/simulate/csrc/*.[ch]' 'mavcg/program/csrc/*.[ch]' 'bench/*.c' \
     'tests/runtime/*.[ch]' 'tests/pipelines/*.c' 'tests/examples/*.c' 'examples/accel_host/*.c' | grep -v -e csrc/x86_needs.h -e csrc/sample/)
 
 tool() { # the command of version 14

@@ -149,7 +149,8 @@ class TileLines:
     def sums(self, panel: PanelOperands, first: Value, used: Value | None) -> Values:
         """Emit the loop over blocks; return the sums of a tile's lines, of which `used` count; None: all.
 
-        The pipeline is at the tile's first block before, and after it at that of the tile behind, if blocks are even.
+        The pipeline is at the tile's first block before, and after it at that of the tile behind, if the number of
+        blocks is a multiple of ROOMS.
         """
         b, blocks, counted = self.b, self.spec.blocks, None
         tiles = -(-self.spec.x.count // TILE_ROWS)

@@ -33,7 +33,8 @@ class ProgramFile:
 
 
 def read_program_file(path: Path) -> ProgramFile:
-    """Return the facts of a program's file. Raises: MavcgError for a file that is none, and for one without times."""
+    """Return the facts of a program's file. Raises: MavcgError for a file that is none, for one without times, and
+    for one with a part's library elsewhere than beside it."""
     with note_errors(path):
         elf = open_elf(path)
         sections = {name: elf.get_section_by_name(name) for name in (*_SIZES.values(), ".timing", ".cpu")}
@@ -42,13 +43,17 @@ def read_program_file(path: Path) -> ProgramFile:
             raise MavcgError(
                 f"{path}: no section {missing[0]}; it is no program of this mavcg accel build; build it again"
             )
-        timing, listed = sections[".timing"].data(), sections[".cpu"].data().decode()
+        timing, listed = sections[".timing"].data(), sections[".cpu"].data().decode().splitlines()
+        if elsewhere := [name for name in listed if "/" in name]:
+            raise MavcgError(
+                f"{path}: section .cpu: {elsewhere[0]!r} is not the name of a file beside the program; build it again"
+            )
         khz, *cycles = struct.unpack(f"<{len(timing) // _WORD}Q", timing)
         if not khz or not all(cycles) or not cycles:
             raise MavcgError(f"{path}: has no simulated times; build it again")
         sizes = {key: int(sections[name]["sh_size"]) for key, name in _SIZES.items()}
     segments = tuple(-(-own * _NS_OF_KHZ // khz) for own in cycles)
-    return ProgramFile(segments, **sizes, libraries=tuple(path.parent / name for name in listed.split()))
+    return ProgramFile(segments, **sizes, libraries=tuple(path.parent / name for name in listed))
 
 
 def given_times(entries: Sequence[AcceleratedEntry]) -> dict[str, PartTimes]:

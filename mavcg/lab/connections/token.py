@@ -104,7 +104,7 @@ def _arguments(context: ssl.SSLContext) -> dict[str, Any]:
 def _contexts(certificate: str, key: str) -> Mapping[ssl.Purpose, ssl.SSLContext]:
     """Return the contexts by which holders of the same token connect, by the other side's purpose.
 
-    Raises: ValueError, or OSError of the module ssl, for a damaged token; OSError if a temporary file cannot be made.
+    Raises: ValueError or ssl.SSLError for a damaged token; OSError if a temporary file cannot be made.
     """
     contexts = {}
     with (
@@ -116,7 +116,7 @@ def _contexts(certificate: str, key: str) -> Mapping[ssl.Purpose, ssl.SSLContext
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.check_hostname = False  # the certificate is the farm's, not a machine's
             context.verify_mode = ssl.CERT_REQUIRED
-            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as Dask's own contexts: a default since Python 3.13
             context.load_cert_chain(pair)
     return contexts
 

@@ -179,6 +179,15 @@ def test_any_order_of_runs_saves_and_resets(library: Path, calls: list[int | str
                     rows = []
 
 
+def test_profiled_runs_are_of_the_same_lengths(library: Path) -> None:
+    """As many runs as would grow the states beyond their bound; afterwards they are as after one."""
+    x = np.ones((2, 3), np.float32)
+    with package.load(library) as model:
+        np.testing.assert_array_equal(model.run(x)[0], [2] * 3)
+        assert all(step.ns > 0 for step in model.profile(x, runs=MOST))
+        np.testing.assert_array_equal(model.run(x[:1])[0], [5] * 3)
+
+
 def test_saved_states_of_a_length_that_cannot_be_are_refused(library: Path) -> None:
     x = np.ones((2, 3), np.float32)
     with package.load(library) as model:
@@ -198,12 +207,28 @@ def test_what_the_caller_passes_has_the_length_that_the_context_holds(sums: Path
     with package.load(sums / "libm.so") as model:
         b = np.zeros((2, 0, 3), np.float32)
         for _ in range(3):
-            with pytest.raises(MavcgError, match=r"do not fit .* reset\(\) the states if they are full"):
+            with pytest.raises(MavcgError, match=r"do not fit .* of [^;]*; give such arrays, or build the library"):
                 model.run(np.zeros((2, 3), np.float32), np.zeros((2, b.shape[1] + 1, 3), np.float32))
             x = rng.integers(-9, 9, (2, 3)).astype(np.float32)
             y, z, b = model.run(x, b)
             np.testing.assert_array_equal(z, b.sum(axis=1))
             np.testing.assert_array_equal(y, z[0])
+
+
+def test_no_shapes_fit_states_that_are_full(sums: Path) -> None:
+    """Not even those that the context would have next, so that a reset is the way out."""
+    build_sums(sums, "--state=a=a_next")
+    x = np.ones((ROWS, 3), np.float32)
+    with package.load(sums / "libm.so") as model:
+        b = np.zeros((2, 0, 3), np.float32)
+        while b.shape[1] <= MOST:
+            b = model.run(x, b)[2]
+        with pytest.raises(
+            MavcgError, match=r"do not fit .*; its states are full: reset\(\) or restore_state\(\) them"
+        ):
+            model.run(x[:1], b)
+        model.reset()
+        assert model.run(x, b[:, :0])[2].shape == (2, ROWS, 3)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ struct Run {
 };
 
 /* The requests of one unit, of which the oldest moves. credit: bytes of bandwidth that the oldest run has had, with
- * kScale fraction bits. moved: its bytes that have passed. burst: bytes of a burst, of which a run takes whole ones; 0 for none. */
+ * kScale fraction bits. moved: its bytes that have passed. burst: bytes of a burst, of which a run takes whole ones;
+ * 0 for none. */
 struct Stream {
     uint32_t burst;
     std::deque<Run> runs;
@@ -26,8 +27,8 @@ struct Stream {
 
     bool active(uint64_t cycle) const { return !runs.empty() && runs.front().ready <= cycle; }
 
-    /* Bandwidth after which the first `count` bytes of the oldest run have passed: the bytes of a burst that is not full
-     * come at its end, so that a run ends when its bursts do. */
+    /* Bandwidth after which the first `count` bytes of the oldest run have passed: the bytes of a burst that is not
+     * full come at its end, so that a run ends when its bursts do. */
     uint64_t due(uint32_t count) const {
         if (!burst) return count;
         uint32_t begin = (count - 1) / burst * burst, left = runs.front().bytes - begin;
@@ -74,7 +75,8 @@ struct Memory {
 };
 
 /* A port's data as bytes, whatever type Verilator gives it; this machine is little-endian, as are its words. */
-template <class T> void set_bytes(T &port, const uint8_t *bytes, uint32_t count) {
+template <class T>
+void set_bytes(T &port, const uint8_t *bytes, uint32_t count) {
     std::memset(&port, 0, sizeof port);
     std::memcpy(&port, bytes, count);
 }
@@ -147,7 +149,9 @@ extern "C" int mavcg_rtl_run(const mavcg_rtl_job *job, mavcg_rtl_result *result)
         clock();
     }
     result->cycles = cycle;
-    result->end = core.finished ? MAVCG_RTL_FINISHED : core.unknown ? MAVCG_RTL_UNKNOWN :
-                  memory.fault ? MAVCG_RTL_OUTSIDE : MAVCG_RTL_CYCLES;
+    result->end = core.finished  ? MAVCG_RTL_FINISHED
+                  : core.unknown ? MAVCG_RTL_UNKNOWN
+                  : memory.fault ? MAVCG_RTL_OUTSIDE
+                                 : MAVCG_RTL_CYCLES;
     return 0;
 }

@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
-/* rate, port_rate: bytes a cycle of the DDR memory, and of each port at most, with 16 fraction bits. latency: its cycles. burst_bytes: a run takes whole
- * bursts. port_bytes: most bytes that a port of the core takes in a cycle. most_cycles: where to give up. */
+/* rate, port_rate: bytes a cycle of the DDR memory, and of each port at most, with 16 fraction bits. latency: its
+ * cycles. burst_bytes: a run takes whole bursts. port_bytes: most bytes that a port of the core takes in a cycle.
+ * most_cycles: where to give up. */
 typedef struct mavcg_rtl_job {
     const uint8_t *code;
     const uint8_t *parameters;
@@ -30,8 +31,11 @@ typedef struct mavcg_rtl_result {
 } mavcg_rtl_result;
 
 #ifdef __cplusplus
-extern "C"
+extern "C" {
 #endif
 int mavcg_rtl_run(const mavcg_rtl_job *job, mavcg_rtl_result *result);
+#ifdef __cplusplus
+}
+#endif
 
 #endif

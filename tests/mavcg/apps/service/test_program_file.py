@@ -33,6 +33,15 @@ def written(path: Path, cycles: int = 700) -> int:
     return len(segments)
 
 
+def write_listing(path: Path, listed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a program whose section .cpu has these bytes, which the writer of files would refuse or not make."""
+    made = random_program(4, mixed=True)
+    assert made is not None
+    monkeypatch.setattr("mavcg.accelerators.image.elf_file._cpu_lines", lambda program: listed)
+    segments = tuple(replace(segment, cycles=1) for segment in made[2].segments)
+    write_elf(replace(made[2], segments=segments), path)
+
+
 def entry(path: Path, *parts_ns: int) -> AcceleratedEntry:
     return AcceleratedEntry("p", path, "npu", Periodic(2 * MS, 5 * MS, 1, False), parts_ns)
 
@@ -64,3 +73,20 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\x7fELF" + bytes(60))
     with pytest.raises(MavcgError, match=r"p\.elf: a damaged ELF file"):
         read_program_file(path)
+
+
+@pytest.mark.parametrize(("listed", "libraries"), [(b"a b.so\nc.so\n", ("a b.so", "c.so")), (b"", ())])
+def test_libraries_are_one_on_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: bytes, libraries: tuple[str, ...]
+) -> None:
+    write_listing(tmp_path / "p.elf", listed, monkeypatch)
+    assert read_program_file(tmp_path / "p.elf").libraries == tuple(tmp_path / name for name in libraries)
+
+
+@pytest.mark.parametrize("name", ["/etc/host name.so", "../p.so", "parts/p.so"])
+def test_a_library_elsewhere_than_beside_the_program_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write_listing(tmp_path / "p.elf", f"{name}\n".encode(), monkeypatch)
+    with pytest.raises(MavcgError, match=rf"p\.elf: section \.cpu: '{name}' is not the name of a file beside the"):
+        read_program_file(tmp_path / "p.elf")
