@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,16 @@ def inputs_of(length: int) -> Any:
     return np.random.default_rng(length).standard_normal((1, length, WIDTH)).astype(np.float32)
 
 
+def brackets(*shape: int) -> str:
+    return f"[{'x'.join(map(str, shape))}]"
+
+
+def refusal(tokens: int) -> str:
+    """The operator's own message; onnxruntime refuses none of these shapes before it."""
+    given, built = re.escape(brackets(1, tokens, WIDTH)), re.escape(brackets(1, MOST, WIDTH))
+    return rf"mavcg: m_0: x has shape {given}, the library was built for {built} with tokens of 1 to {MOST} in place of"
+
+
 def check(have: Any, want: Any) -> None:
     assert have.shape == want.shape and np.abs(have - want).max() <= 1e-4 * np.abs(want).max()
 
@@ -92,11 +103,9 @@ def test_other_shapes_are_an_error_of_the_run(built: tuple[Path, Any]) -> None:
     options.register_custom_ops_library(str(folder / "libm.so"))
     session = onnxruntime.InferenceSession(str(folder / "m.mavcg.onnx"), options)
     before = session.run(None, {"x": inputs_of(7)})[0]
-    words = rf"x has shape \[1x{MOST + 1}x{WIDTH}\], the library was built for \[1x{MOST}x{WIDTH}\] with tokens of 1 to"
-    with pytest.raises(Exception, match=words):
-        session.run(None, {"x": inputs_of(MOST + 1)})
-    with pytest.raises(Exception, match="has shape|Got: 0|nvalid"):
-        session.run(None, {"x": np.zeros((1, 0, WIDTH), np.float32)})
+    for wrong in (MOST + 1, 0):
+        with pytest.raises(Exception, match=refusal(wrong)):
+            session.run(None, {"x": np.zeros((1, wrong, WIDTH), np.float32)})
     assert session.run(None, {"x": inputs_of(7)})[0].tobytes() == before.tobytes()
 
 
@@ -115,7 +124,7 @@ def test_the_provider_takes_every_length_of_the_unchanged_model(built: tuple[Pat
             x = {"x": inputs_of(length)}
             check(session.run(None, x)[0], reference.run(None, x)[0])
         for wrong in (MOST + 1, 0):
-            with pytest.raises(Exception, match="has shape|Got: 0|nvalid"):
+            with pytest.raises(Exception, match=refusal(wrong)):
                 session.run(None, {"x": np.zeros((1, wrong, WIDTH), np.float32)})
         x = {"x": inputs_of(MOST)}
         check(session.run(None, x)[0], reference.run(None, x)[0])
@@ -153,7 +162,10 @@ def test_parts_take_the_lengths_of_two_dimensions(here: Path, cores: tuple[str, 
         wanted = reference.run(None, arrays)[0]
         check(session.run(None, arrays)[0], wanted)
         for of_x, of_mask in hostile_shapes(batch, tokens):
-            with pytest.raises(Exception, match="has shape|shape that|Got|nvalid"):
+            first = f"mask has shape {brackets(*of_mask, 1)}"  # of the second part, as the first has a run of its own
+            if not (1 <= of_x[0] <= 3 and 1 <= of_x[1] <= 40):
+                first = f"x has shape {brackets(*of_x, WIDTH)}"
+            with pytest.raises(Exception, match=f"mavcg: m_.: {re.escape(first)}, the library was built for"):
                 session.run(None, {"x": np.zeros((*of_x, WIDTH), "f4"), "mask": np.zeros((*of_mask, 1), "f4")})
         check(session.run(None, arrays)[0], wanted)
 
