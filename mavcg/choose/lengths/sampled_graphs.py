@@ -70,13 +70,13 @@ def sampled_graphs(file: ReadGraph, dimensions: Sequence[Dimension]) -> SampledG
     most = read(longest)
     distances_down = distances(most)
     alone = {each.name: {**longest, each.name: kernel_samples([each])[1][each.name]} for each in dimensions}
-    plain = [name for name, at in alone.items() if distances_down[-1] > 1 and not has_strides(most, read(at))]
-    samples = kernel_samples(dimensions, distances_down[-1], plain)
+    unstrided = [name for name, at in alone.items() if distances_down[-1] > 1 and not has_strides(most, read(at))]
+    samples = kernel_samples(dimensions, distances_down[-1], unstrided)
     graphs = [most, *(read(sample) for sample in samples[1:])]
     comparison = GraphComparison(most, dimensions, _trips(graphs, samples, dimensions))
     seen = [sample_of(most, longest)]
     seen += [comparison.check(graph, sample) for graph, sample in zip(graphs[1:], samples[1:], strict=True)]
-    for sample in further_samples(dimensions, distances_down, plain):
+    for sample in further_samples(dimensions, distances_down, unstrided):
         if sample not in samples:
             seen.append(comparison.check(read(sample), sample))
     axes = axis_counts(most, seen, _input_axes(graphs, samples, dimensions), comparison.refusal, dimensions)

@@ -32,16 +32,16 @@ def sample_of(graph: Graph, lengths: Mapping[str, int]) -> ShapeSample:
 
 
 def kernel_samples(
-    dimensions: Sequence[Dimension], period: int = 1, plain: Collection[str] = ()
+    dimensions: Sequence[Dimension], period: int = 1, unstrided: Collection[str] = ()
 ) -> tuple[Lengths, ...]:
     """Return the lengths whose kernels are compared: the longest, each dimension changed alone, and all of them.
 
-    period: a multiple of all strides (axis_counts.distances), by which lengths differ. plain: dimensions without
+    period: a multiple of all strides (axis_counts.distances), by which lengths differ. unstrided: dimensions without
     strides, which differ by 1. Lengths are at least 2, as 1 is a special case in many operators, and every tensor has
     another length there; they exceed the bounds if these are 1 and 2, or if strides leave few rows.
     """
     most = {dimension.name: dimension.most for dimension in dimensions}
-    periods = {each.name: 1 if each.name in plain else _in_steps(each, period) for each in dimensions}
+    periods = {each.name: 1 if each.name in unstrided else _in_steps(each, period) for each in dimensions}
     first = {dimension.name: _first_sample(dimension, periods[dimension.name]) for dimension in dimensions}
     alone = [{**most, name: first[name]} for name in most]
     return (most, *alone, *([first] if len(dimensions) > 1 else []))
@@ -59,15 +59,15 @@ def _first_sample(dimension: Dimension, period: int) -> int:
 
 
 def further_samples(
-    dimensions: Sequence[Dimension], distances_down: Sequence[int], plain: Collection[str] = ()
+    dimensions: Sequence[Dimension], distances_down: Sequence[int], unstrided: Collection[str] = ()
 ) -> list[Lengths]:
     """Return lengths whose graphs are compared besides: of all dimensions together, and the shortest of each alone.
 
-    distances_down: from the longest length to those that have to be among them (axis_counts.distances). plain:
+    distances_down: from the longest length to those that have to be among them (axis_counts.distances). unstrided:
     dimensions without strides.
     """
     most = {dimension.name: dimension.most for dimension in dimensions}
-    down = {each.name: (1,) if each.name in plain else distances_down for each in dimensions}
+    down = {each.name: (1,) if each.name in unstrided else distances_down for each in dimensions}
     others = {dimension.name: _further_lengths(dimension, down[dimension.name]) for dimension in dimensions}
     count = max(map(len, others.values()))
     together: list[Lengths] = [
