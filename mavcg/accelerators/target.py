@@ -59,18 +59,18 @@ class IsaTarget:
     """An accelerator: a convolution array, units for pooling and element-wise work, three buffers, DDR memory.
 
     ic_parallel: ic_p of the paper, which counts operations: the array does ic_parallel / 2 * oc_parallel *
-    rows_parallel multiply-adds per cycle. batch: number of cores; each has buffers of its own and works on an image,
-    and they share the DDR memory. input_bytes, weight_bytes, output_bytes: sizes of one core's buffers. banks: number
-    of banks of each buffer. pool_parallel: window positions that the pooling unit reads per cycle. misc_parallel:
-    elements that the unit of element-wise operations and moves writes per cycle. ddr_gb_per_s: 10^9 bytes per second in
-    both directions together, for all cores. ddr_latency_cycles: latency of the DDR memory. rounding: rounding of
-    shifts, one of fixed_point.ROUNDINGS. dense: "cpu" if fully connected layers run on the CPU, as in the paper, or
-    "accelerator". host_gops: 10^9 operations of f32 convolutions per second on the CPU. host_call_us: time from the
-    submission of a job to its start and from its end to the host's return, in microseconds; both None if unknown.
-    sources: source of each figure. isa: instruction set, one of ISAS; of "vta", output_bytes are the accumulators'.
-    ddr_burst_bytes: bytes of a burst of the DDR memory; a contiguous run takes whole bursts. port_gb_per_s: what each
-    port of a core, for loads, saves and code, moves at most, by the requests that it keeps outstanding; None for no
-    limit but the memory's.
+    rows_parallel multiply-adds per cycle. batch: number of cores; each has buffers of its own and works on a run, of an
+    image or a batch, and they share the DDR memory. input_bytes, weight_bytes, output_bytes: sizes of one core's
+    buffers. banks: number of banks of each buffer. pool_parallel: window positions that the pooling unit reads per
+    cycle. misc_parallel: elements that the unit of element-wise operations and moves writes per cycle. ddr_gb_per_s:
+    10^9 bytes per second in both directions together, for all cores. ddr_latency_cycles: latency of the DDR memory.
+    rounding: rounding of shifts, one of fixed_point.ROUNDINGS. dense: "cpu" if fully connected layers run on the CPU,
+    as in the paper, or "accelerator". host_gops: 10^9 operations of f32 convolutions per second on the CPU.
+    host_call_us: time from the submission of a job to its start and from its end to the host's return, in microseconds;
+    both None if unknown. sources: source of each figure. isa: instruction set, one of ISAS; of "vta", output_bytes are
+    the accumulators'. ddr_burst_bytes: bytes of a burst of the DDR memory; a contiguous run takes whole bursts.
+    port_gb_per_s: what each port of a core, for loads, saves and code, moves at most, by the requests that it keeps
+    outstanding; None for no limit but the memory's.
     """
 
     name: str

@@ -22,9 +22,9 @@ GRANULE = 1 << 16
 # Time to map a granule whose pages the kernel has in memory, to release it, and of the misses that follow: measured on
 # a virtual Zen 3, 4.9 ms for 22.0 MB and 3.3 ms for 11.2 MB in a run of each of three networks.
 GRANULE_MS = 0.017
-# What a call of the system costs, as bytes that are mapped. A release interrupts the other CPU: on a virtual Sapphire
-# Rapids it takes 20 us, where a granule takes 5 us to map and to release, 2 us if its pages are one folio of the page
-# cache (2026-12-01); on the Zen 3 a granule takes 17.
+# What a call of the system costs, as bytes that are mapped. A release interrupts the other CPU: on an Intel Xeon
+# with AMX (sapphirerapids), virtual, it takes 20 us, where a granule takes 5 us to map and to release, 2 us if its
+# pages are one folio of the page cache (2026-12-01, d39b10fe); on the Zen 3 a granule takes 17.
 _CALL_BYTES = 6 * GRANULE
 _LARGEST = 2  # sections that are kept first, at most
 _SIZE_STEPS = 32  # group sizes are multiples of limit / 32, up to half

@@ -14,7 +14,10 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.specs.tile_plan import MacroTile, Order
 
-NARROW_PANELS = 2  # of a register tile that is narrower than the emitter's choice, where a panel is one vector
+# Panels of a register tile that is narrower than the emitter's choice, where a panel is one vector: chunks of these 32
+# channels of 3x3, stride 2, 512 to 512 channels at 7x7, take 0.77 of the time of 64 channels (2026-12-01, ca76e8b6,
+# Intel Xeon with AMX (sapphirerapids), docs/design/engine-tiles.md). Other numbers of panels were not measured.
+NARROW_PANELS = 2
 
 
 def l1_budget(core: CoreModel) -> float:

@@ -46,7 +46,7 @@ struct part {
 /* A run of the accelerator: its code, the values that the host writes before it, and those that it reads after it. */
 struct segment {
     uint32_t code_offset, code_bytes;
-    uint64_t simulated_ns; /* of the device, for one image; 0: not known */
+    uint64_t simulated_ns; /* of the device, for a run of an image or a batch; 0: not known */
     struct value_list loaded, saved;
 };
 

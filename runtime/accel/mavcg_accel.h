@@ -107,8 +107,8 @@ const mavcg_accel_tensor *mavcg_accel_output(const mavcg_accel_program *program,
 
 /* Return the number of segments, each a job of the device. */
 int mavcg_accel_segment_count(const mavcg_accel_program *program);
-/* Return the time that the device takes for a segment of one image, in ns, by the simulated cycles that `mavcg accel
- * build` wrote into the file and the target's frequency; 0: not known, or there is no such segment. */
+/* Return the time that the device takes for a segment of a run, of an image or a batch, in ns, by the simulated cycles
+ * that `mavcg accel build` wrote into the file and the target's frequency; 0: not known, or there is no such segment. */
 uint64_t mavcg_accel_segment_ns(const mavcg_accel_program *program, int segment);
 
 /* Create a context: a features segment on one core (0 to cores - 1), with all buffers of a run. threads: number for the
@@ -116,8 +116,8 @@ uint64_t mavcg_accel_segment_ns(const mavcg_accel_program *program, int segment)
 int mavcg_accel_create(mavcg_accel_program *program, uint32_t core, int threads, mavcg_accel_context **context);
 void mavcg_accel_destroy(mavcg_accel_context *context);
 
-/* Run the network on one image. inputs, outputs: f32 arrays, in the order of mavcg_accel_input and
- * mavcg_accel_output. */
+/* Run the network on an image, or on a batch of as many as the program was built for. inputs, outputs: f32 arrays, in
+ * the order and of the sizes of mavcg_accel_input and mavcg_accel_output, whose shapes count all images. */
 int mavcg_accel_run(mavcg_accel_context *context, const float *const *inputs, float *const *outputs);
 
 /* Run the network in steps, so that the processor is free while the device computes. submit quantises the inputs, runs

@@ -24,7 +24,7 @@ class AcceleratedEntry:
 
     program: file of `mavcg accel build`, with the libraries of its CPU parts beside it. accelerator: name; programs of
     the same accelerator share it. periodic: its parts are never preempted. parts_ns: worst-case times of its parts on
-    the processor, which plans and simulations need; () if they are not given.
+    the processor, without the margin, which plans and simulations need; () if they are not given.
     """
 
     name: str

@@ -65,8 +65,8 @@ def run_fuse(options: FuseOptions) -> None:
     """Find the groups of operations that could run as one, their costs, and the cheapest execution path.
 
     Groups are embeddings of fusion templates, and connected subgraphs whose tensors all fit on chip. Costs are cycles
-    for one image, by an analytic model unless --costs names another source. The exact search is compared with the
-    paper's (DNNVM, algorithm 2), with greedy fusion, and with no fusion.
+    for a run, of an image or a batch, by an analytic model unless --costs names another source. The exact search is
+    compared with the paper's (DNNVM, algorithm 2), with greedy fusion, and with no fusion.
 
     \b
     mavcg accel fuse resnet50.onnx --target zu2
