@@ -75,7 +75,7 @@ class GraphComparison:
         if copied is None or ends != [copied.get(name, name) for name in graph.outputs] or most.inputs != graph.inputs:
             raise MavcgError(
                 f"the {dimensions_text(self.dimensions)}: the model has {len(most.nodes)} operators at the longest, "
-                f"and {len(graph.nodes)} at {self._at(lengths)}; {remedy_text(self.dimensions)}"
+                f"and {len(graph.nodes)} at {self._at(lengths)}; {remedy_text(self.dimensions, graphs_differ=True)}"
             )
         types = {name: graph.types[other] for name, other in names.items() if other}
         for node in most.nodes:
@@ -160,7 +160,7 @@ class GraphComparison:
         """Return the error for a node that depends on the lengths otherwise."""
         return MavcgError(
             f"node '{node.origin or node.outputs[0]}' ({node.op}): the {dimensions_text(self.dimensions)} does more "
-            f"than set lengths: it {reason}; {remedy_text(self.dimensions)}"
+            f"than set lengths: it {reason}; {remedy_text(self.dimensions, graphs_differ=True)}"
         )
 
 
@@ -187,7 +187,7 @@ def in_order(graph: Graph, like: Graph, dimensions: Sequence[Dimension]) -> Grap
         node = missing or like.nodes[0]
         raise MavcgError(
             f"node '{node.origin or node.outputs[0]}' ({node.op}): the graph is rewritten otherwise at another length "
-            f"of the {dimensions_text(dimensions)}; {remedy_text(dimensions)}"
+            f"of the {dimensions_text(dimensions)}; {remedy_text(dimensions, graphs_differ=True)}"
         )
     return replace(graph, nodes=tuple(nodes[node.outputs] for node in like.nodes))
 

@@ -147,10 +147,15 @@ def dimensions_text(dimensions: Sequence[Dimension]) -> str:
     return f"bounded dimension{'s' if len(dimensions) > 1 else ''} {', '.join(map(str, dimensions))}"
 
 
-def remedy_text(dimensions: Sequence[Dimension]) -> str:
-    """Return what to give in place of ranges for which no library can be built."""
+def remedy_text(dimensions: Sequence[Dimension], *, graphs_differ: bool = False) -> str:
+    """Return what to give in place of ranges for which no library can be built.
+
+    graphs_differ: the refusal is of graphs that differ between lengths, which those of long ranges do less.
+    """
     lengths = " and ".join(",".join(map(str, dimension.bounds[:2])) for dimension in dimensions)
     place = "its place" if len(dimensions) == 1 else "their place"
-    few = " and ".join(f"{_MANY * each.step} for {each.name}" for each in dimensions if each.most < _MANY)
+    few = " and ".join(
+        f"{_MANY * each.step} for {each.name}" for each in dimensions if graphs_differ and each.most < _MANY
+    )
     longer = f"try a greatest length of {few}, with which graphs differ less, or " if few else ""
     return f"{longer}give a list of lengths in {place}, such as {lengths}, for a size of each (docs/lengths.md)"
