@@ -23,7 +23,7 @@ def test_each_profile_follows_a_run_whose_threads_are_still_awake(monkeypatch: p
         return [SimpleNamespace(ns=2e6 if calls[-2] == "run" else 9e6, kernel="k")]
 
     inputs = [SimpleNamespace(shape=(2,), dtype=np.float32)]
-    model = SimpleNamespace(inputs=inputs, run=run, profile=profile)
+    model = SimpleNamespace(inputs=inputs, states=(), run=run, profile=profile)
     monkeypatch.setattr(estimating, "load", lambda *_, **_options: nullcontext(model))
     monkeypatch.setattr(estimating, "SECONDS", 0)
     layer = SimpleNamespace(work=SimpleNamespace(kernel="k"))
