@@ -1,7 +1,7 @@
-"""Definitions of the pools in NumPy, in any number of dimensions, from the text of ONNX's operators.
+"""Definitions of pools and convolutions in NumPy, in any number of dimensions, from the text of ONNX's operators.
 
 ONNX's reference implementation has other lengths for some windows (GlobalMaxPool over three dimensions, MaxPool with
-SAME_LOWER and strides wider than the kernel).
+SAME_LOWER and strides wider than the kernel), and fills dilated kernels with zeros, whose products with NaN are NaN.
 """
 
 import itertools
@@ -109,6 +109,14 @@ def _lp_pool(x: Array, p: int = 2, **attributes: Any) -> Array:
     return np.asarray((inside**p).sum(-1) ** (1 / p))
 
 
+def _conv(x: Array, w: Array, bias: Array | None = None, group: int = 1, **attributes: Any) -> Array:
+    geometry = window_of(x.shape, **({"kernel_shape": w.shape[2:]} | attributes))
+    taps = windows(x, geometry, 0).reshape(x.shape[0], group, -1, *geometry.lengths, math.prod(w.shape[2:]))
+    kernels = w.reshape(group, w.shape[0] // group, w.shape[1], -1)
+    y = np.einsum("ngc...k,gmck->ngm...", taps, kernels).reshape(x.shape[0], w.shape[0], *geometry.lengths)
+    return y if bias is None else np.asarray(y + bias.reshape(-1, *[1] * len(geometry.lengths)))
+
+
 def _global(pool: Callable[..., Array]) -> Callable[[Array], Array]:
     return lambda x: np.asarray(pool(x.reshape(*x.shape[:2], math.prod(x.shape[2:])), -1)).reshape(
         *x.shape[:2], *(1,) * (x.ndim - 2)
@@ -116,6 +124,7 @@ def _global(pool: Callable[..., Array]) -> Callable[[Array], Array]:
 
 
 DEFINITIONS: Mapping[str, Callable[..., Any]] = {
+    "Conv": _conv,
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
     "LpPool": _lp_pool,

@@ -1,5 +1,6 @@
 """Definitions of pools in NumPy against onnxruntime: uneven pads, SAME, dilations, ceil_mode."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
+from bench.differential.part import Array  # noqa: E402
 from bench.differential.windows import DEFINITIONS  # noqa: E402
 
 
@@ -37,18 +39,22 @@ def pools(draw: st.DrawFn) -> tuple[str, tuple[int, ...], dict[str, Any]]:
     return op, (1, 2, *lengths), made
 
 
-@given(pools(), st.integers(0, 9))
-def test_definitions_agree_with_onnxruntime(pool: tuple[str, tuple[int, ...], dict[str, Any]], seed: int) -> None:
-    op, shape, attributes = pool
-    x = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
-    node = onnx.helper.make_node(op, ["x"], ["y"], **attributes)
-    info, out = onnx.helper.make_tensor_value_info("x", 1, shape), onnx.helper.make_empty_tensor_value_info("y")
-    graph = onnx.helper.make_graph([node], "pool", [info], [out])
+def by_onnxruntime(op: str, given: Mapping[str, Array], attributes: Mapping[str, Any]) -> Array:
+    node = onnx.helper.make_node(op, list(given), ["y"], **attributes)
+    inputs = [onnx.helper.make_tensor_value_info(name, 1, x.shape) for name, x in given.items()]
+    graph = onnx.helper.make_graph([node], "one", inputs, [onnx.helper.make_empty_tensor_value_info("y")])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    (expected,) = session.run(None, {"x": x})
+    return np.asarray(session.run(None, dict(given))[0])
+
+
+@given(pools(), st.integers(0, 9))
+def test_definitions_agree_with_onnxruntime(pool: tuple[str, tuple[int, ...], dict[str, Any]], seed: int) -> None:
+    op, shape, attributes = pool
+    x = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+    expected = by_onnxruntime(op, {"x": x}, attributes)
 
     given_attributes = {k: v.encode() if isinstance(v, str) else v for k, v in attributes.items()}
     made = DEFINITIONS[op](x.astype(np.float64), **given_attributes)
@@ -56,3 +62,25 @@ def test_definitions_agree_with_onnxruntime(pool: tuple[str, tuple[int, ...], di
     result = made[0] if isinstance(made, tuple) else made
     assert result.shape == expected.shape
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+@given(st.integers(1, 3), st.integers(1, 2), st.booleans(), st.integers(0, 99))
+def test_convolutions_agree_with_onnxruntime(space: int, group: int, biased: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kernel, dilations = (rng.integers(1, 4, space).tolist() for _ in range(2))
+    attributes: dict[str, Any] = {"group": group, "dilations": dilations, "strides": rng.integers(1, 4, space).tolist()}
+    attributes["pads"] = rng.integers(0, 3, 2 * space).tolist()
+    lengths = [(k - 1) * d + 1 + int(rng.integers(4)) for k, d in zip(kernel, dilations, strict=True)]
+    inputs = {"x": (2, 2 * group, *lengths), "w": (3 * group, 2, *kernel)} | ({"b": (3 * group,)} if biased else {})
+    given_arrays = {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in inputs.items()}
+    result = DEFINITIONS["Conv"](*(x.astype(np.float64) for x in given_arrays.values()), **attributes)
+    expected = by_onnxruntime("Conv", given_arrays, attributes)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_dilated_window_has_no_elements_between_its_taps() -> None:
+    """Both taps lie in the padding beside a column of NaN: ONNX's reference has NaN, by a kernel filled with zeros."""
+    x, w = np.full((1, 1, 3, 1), np.nan), np.ones((1, 1, 1, 2))
+    result = DEFINITIONS["Conv"](x, w, dilations=[1, 2], auto_pad=b"SAME_UPPER")
+    np.testing.assert_array_equal(result, np.zeros((1, 1, 3, 1)))
