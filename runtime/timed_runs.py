@@ -57,7 +57,7 @@ def time_runs(
 
 
 def begin_anew(model: Model) -> None:
-    """Reset states that may grow from run to run, so that all runs have the same lengths."""
+    """Reset the states of a model with bounded dimensions: some may grow, and all runs are to have the same lengths."""
     if model.states and model.dimensions:
         model.reset()
 

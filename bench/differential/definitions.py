@@ -13,6 +13,7 @@ from bench.differential.part import Array
 from bench.differential.reference import run_reference
 from bench.differential.sequences import DEFINITIONS as SEQUENCES
 from bench.differential.windows import DEFINITIONS as WINDOWS
+from bench.differential.windows import convolution
 
 
 def computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
@@ -177,11 +178,7 @@ _ACTIVATIONS: Mapping[bytes, Callable[..., Array]] = {
 def _fused_conv(
     x: Array, w: Array, bias: Array, pads: Sequence[int], activation: bytes, activation_params: Sequence[float] = ()
 ) -> Array:
-    from onnx import helper
-
-    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=pads)
-    (y,) = run_reference(node, 11, {"x": x, "w": w, "b": bias})
-    return _ACTIVATIONS[activation](y, *activation_params)
+    return _ACTIVATIONS[activation](convolution(x, w, bias, pads=pads), *activation_params)
 
 
 def _qlinear_conv(
@@ -196,12 +193,9 @@ def _qlinear_conv(
     bias: Array | None = None,
     **attributes: Any,
 ) -> Array:
-    from onnx import helper
-
     columns = (-1, *(1,) * (w.ndim - 1))
     real = _real(w, *(v.reshape(columns) if v.size > 1 else v for v in (sw, zw)))
-    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
-    (y,) = run_reference(node, 11, {"x": _real(x, sx, zx), "w": real})
+    y = convolution(_real(x, sx, zx), real, **attributes)
     if bias is not None:
         y = y + (bias * float(sx) * sw.astype(np.float64)).reshape(1, *columns[:-1])
     return _stored(y, s, z)

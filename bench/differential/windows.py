@@ -109,7 +109,8 @@ def _lp_pool(x: Array, p: int = 2, **attributes: Any) -> Array:
     return np.asarray((inside**p).sum(-1) ** (1 / p))
 
 
-def _conv(x: Array, w: Array, bias: Array | None = None, group: int = 1, **attributes: Any) -> Array:
+def convolution(x: Array, w: Array, bias: Array | None = None, group: int = 1, **attributes: Any) -> Array:
+    """Return a convolution of x [N, C, lengths...] with w [M, C / group, kernel...]; bias: [M]."""
     geometry = window_of(x.shape, **({"kernel_shape": w.shape[2:]} | attributes))
     taps = windows(x, geometry, 0).reshape(x.shape[0], group, -1, *geometry.lengths, math.prod(w.shape[2:]))
     kernels = w.reshape(group, w.shape[0] // group, w.shape[1], -1)
@@ -124,7 +125,7 @@ def _global(pool: Callable[..., Array]) -> Callable[[Array], Array]:
 
 
 DEFINITIONS: Mapping[str, Callable[..., Any]] = {
-    "Conv": _conv,
+    "Conv": convolution,
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
     "LpPool": _lp_pool,

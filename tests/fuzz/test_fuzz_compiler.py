@@ -12,7 +12,7 @@ ROOT = {"id": "echo 0"}  # so that no sudo is asked for
 
 
 def said_with(folder: Path, stand_ins: dict[str, str]) -> str:
-    """What it says where only these commands and a few tools are there; its status is 0, for the Python targets run."""
+    """Return the script's text where only these commands and a few tools exist. Its status is 0: Python targets run."""
     for name in TOOLS:
         found = shutil.which(name)
         assert found is not None

@@ -206,7 +206,7 @@ def test_runs_that_one_tile_of_fewer_channels_computes_have_one() -> None:
 
 @pytest.mark.parametrize(("columns", "pixels"), [(2, [8, 10, 12]), (3, [9, 12]), (4, [8, 12]), (5, [])])
 def test_narrow_rows_of_a_run_are_tiles_together(columns: int, pixels: list[int]) -> None:
-    """Of whole rows, whose number a run sets; a run that sets their length has tiles of ten addresses at most."""
+    """A tile has whole rows if a run sets only their number; if it sets their length, a tile has ten pixels at most."""
     machine, macro = MACHINES["sapphirerapids"], MacroTile()
     shapes = (1, 18, columns + 2, 256), (1, 16, columns, 128)
     x, out = (View("f32", shape, dense_strides(shape)) for shape in shapes)

@@ -117,7 +117,7 @@ def test_a_partial_build_by_a_file(mavcg: Any, here: Path, model: str, options: 
 def test_a_model_without_a_machine_is_for_this_one(
     here: Path, tiny_onnx: Path, keys: str, chosen: tuple[str | None, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `mavcg build MODEL` without --board."""
+    """`mavcg build MODEL` without --board does the same."""
     shutil.copy(tiny_onnx, here / "tiny.onnx")
     config(f'[[model]]\nfile = "tiny.onnx"\n{keys}')
     asked = list[Any]()

@@ -180,7 +180,7 @@ def test_any_order_of_runs_saves_and_resets(library: Path, calls: list[int | str
 
 
 def test_profiled_runs_are_of_the_same_lengths(library: Path) -> None:
-    """As many runs as would grow the states beyond their bound; afterwards they are as after one."""
+    """So many runs would grow the states beyond their bound. The states are left as a single run leaves them."""
     x = np.ones((2, 3), np.float32)
     with package.load(library) as model:
         np.testing.assert_array_equal(model.run(x)[0], [2] * 3)
@@ -201,7 +201,7 @@ def test_saved_states_of_a_length_that_cannot_be_are_refused(library: Path) -> N
 
 
 def test_what_the_caller_passes_has_the_length_that_the_context_holds(sums: Path) -> None:
-    """Where only one of two caches is a state."""
+    """One of two caches is a state, the caller passes the other one."""
     build_sums(sums, "--state=a=a_next")
     rng = np.random.default_rng(1)
     with package.load(sums / "libm.so") as model:

@@ -32,8 +32,8 @@ def compiled(graph: XGraph, order: str, out_ch: int) -> AccelProgram:
     return generate(graph, [FusedGroup(("y",), "single", tile)], ZU2)[0]
 
 
-def moved(program: AccelProgram) -> tuple[int, int]:
-    """Bytes of weights, and of maps."""
+def ddr_bytes(program: AccelProgram) -> tuple[int, int]:
+    """Return the bytes of weights that are loaded, and of maps that are loaded and saved."""
     loads = [one for one in program.instructions if one.form.name == "load.parameters"]
     maps = [one for one in program.instructions if one.form.name in ("load.map", "save.map")]
     return sum(one["words"] for one in loads) * WORD, sum(
@@ -44,10 +44,10 @@ def moved(program: AccelProgram) -> tuple[int, int]:
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("images", [2, 5])
 def test_weights_that_fit_are_loaded_once_for_all_images(order: str, images: int) -> None:
-    weights, maps = moved(compiled(convolution(1, 48), order, 48))
+    weights, maps = ddr_bytes(compiled(convolution(1, 48), order, 48))
     program = compiled(convolution(images, 48), order, 48)
 
-    assert moved(program) == (weights, images * maps)
+    assert ddr_bytes(program) == (weights, images * maps)
     assert program.images == images and 0 <= program.feature_bytes - images * (24 + 48) * 36 < 128
 
 
@@ -55,10 +55,10 @@ def test_weights_that_do_not_fit_are_loaded_once_if_ranges_of_channels_are_outsi
     one, graph = convolution(1, 1200), convolution(3, 1200)
     assert 1200 * 24 * 9 > ZU2.weight_bytes
 
-    channels, rows = (moved(compiled(graph, order, 240)) for order in ORDERS)
+    channels, rows = (ddr_bytes(compiled(graph, order, 240)) for order in ORDERS)
 
-    assert channels[0] == moved(compiled(one, ORDERS[0], 240))[0]
-    assert rows[0] == 3 * moved(compiled(one, ORDERS[1], 240))[0]
+    assert channels[0] == ddr_bytes(compiled(one, ORDERS[0], 240))[0]
+    assert rows[0] == 3 * ddr_bytes(compiled(one, ORDERS[1], 240))[0]
     assert channels[1] == rows[1]  # the three maps stay on chip between the ranges
 
 
@@ -69,7 +69,7 @@ def test_the_model_counts_what_the_program_moves() -> None:
         made = ModelledGroupCosts(ZU2).work(graph, ("y",))
 
         assert made is not None
-        assert made[1].feature_bytes == moved(compiled(graph, ORDERS[0], 48))[1]
+        assert made[1].feature_bytes == ddr_bytes(compiled(graph, ORDERS[0], 48))[1]
         assert made[1].weight_bytes == 48 * (24 * 9 + 4)
         assert made[1].conv_cycles == images * 2 * 6 * 4 * 2 * 9  # strips, columns, blocks of output and input, taps
 
